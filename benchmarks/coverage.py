@@ -1,0 +1,135 @@
+"""How often do the intervals hold the truth? Simulated episodes with correlated supply and demand.
+
+    python benchmarks/coverage.py [--replications 4000]
+
+prints, per situation, the share of intervals that hold the true value (nominal: 95 %), the average of the plain and of
+the debiased bias, and how often the test of a limit errs.
+"""
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elbert.fairness import EpisodeTotals, bias_limit_test, estimate_bias, estimate_impact_ratio, estimate_rates
+from elbert.fairness.intervals import INTERVAL_METHODS
+
+_SHAPE = 4.0  # of the activity's gamma distribution: its standard deviation is half its mean
+_CROWDING = 0.2  # how much a busy episode lowers everybody's chance
+_SHRINK = 1 + _CROWDING - _CROWDING * (1 + 1 / _SHAPE)  # rate / chance in an average episode, see below
+
+
+class Situation(NamedTuple):
+    """True rates and typical demand of each group."""
+
+    name: str
+    rates: tuple[float, ...]
+    demand: tuple[float, ...]
+
+
+SITUATIONS = (
+    Situation("2 equal groups", (0.6, 0.6), (30, 20)),
+    Situation("2 groups, close", (0.6, 0.585), (30, 20)),
+    Situation("2 groups, far apart", (0.7, 0.4), (30, 20)),
+    Situation("5 equal groups", (0.5,) * 5, (30, 25, 20, 15, 10)),
+    Situation("5 groups, four equal", (0.6, 0.6, 0.6, 0.6, 0.4), (30, 25, 20, 15, 10)),
+    Situation("5 groups, evenly spaced", (0.40, 0.44, 0.48, 0.52, 0.56), (30, 25, 20, 15, 10)),
+    Situation("3 groups, one tiny", (0.6, 0.5, 0.55), (60, 60, 1.5)),
+    Situation("20 groups, closely spaced", tuple(np.linspace(0.45, 0.55, 20).tolist()), (20,) * 20),
+)
+
+
+def simulate(
+    situation: Situation, *, episodes: int, replications: int, seed: int
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Supply and demand [episodes, replications, groups] whose long-term rates are those of the situation.
+
+    An episode's activity A ~ Gamma (mean 1) drives everybody's demand D ~ Poisson(d_g A), so demands are correlated; in
+    busy episodes the chance p = c_g (1.2 - 0.2 A) is lower, so supply S ~ Binomial(D, Beta(p)) depends on demand; the
+    long-term rate is E[S] / E[D] = c_g (1.2 - 0.2 E[A^2]), not the average of S / D.
+    """
+    rng = np.random.default_rng(seed)
+    rates, demand = np.asarray(situation.rates), np.asarray(situation.demand)
+    activity = rng.gamma(_SHAPE, 1 / _SHAPE, (episodes, replications, 1))
+    due = rng.poisson(demand * activity)
+    chance = np.clip(rates / _SHRINK * (1 + _CROWDING - _CROWDING * activity), 0.01, 0.99)
+    given = rng.binomial(due, rng.beta(20 * chance, 20 * (1 - chance)))
+    return given.astype(float), due.astype(float)
+
+
+def rate_coverage(situation: Situation, *, episodes: int, replications: int, seed: int = 0) -> dict[str, float]:
+    """Share of intervals of rates that hold the truth, per method. Replications pass as criteria, all at once."""
+    totals = EpisodeTotals.of(*simulate(situation, episodes=episodes, replications=replications, seed=seed))
+    truth = np.asarray(situation.rates)
+    shares = {}
+    for method in INTERVAL_METHODS:
+        found = estimate_rates(totals, method=method, resamples=2000)
+        with np.errstate(invalid="ignore"):
+            shares[method] = float(((found.low <= truth) & (truth <= found.high)).mean())
+    return shares
+
+
+def bias_coverage(situation: Situation, *, episodes: int, replications: int, seed: int = 0) -> dict[str, float]:
+    """Coverage of the intervals of bias and impact ratio, and the average of the plain and the debiased bias."""
+    totals = EpisodeTotals.of(*simulate(situation, episodes=episodes, replications=replications, seed=seed))
+    rates = estimate_rates(totals)
+    biases, _ = estimate_bias(totals, rates)
+    ratios, _ = estimate_impact_ratio(totals, rates)
+    bias = max(situation.rates) - min(situation.rates)
+    ratio = min(situation.rates) / max(situation.rates)
+    return {
+        "bias": float(np.mean([_holds(b.low, bias, b.high) for b in biases])),
+        "impact_ratio": float(np.mean([_holds(r.low, ratio, r.high) for r in ratios])),
+        "true": bias,
+        "naive": float(np.mean([b.estimate for b in biases if b.estimate is not None])),
+        "debiased": float(np.mean([b.debiased for b in biases if b.debiased is not None])),
+    }
+
+
+def verdict_errors(situation: Situation, *, episodes: int, replications: int, seed: int = 0) -> dict[str, float]:
+    """How often a true limit is refuted and a limit just below the true bias is confirmed; both should be <= 5 %."""
+    supply, demand = simulate(situation, episodes=episodes, replications=replications, seed=seed)
+    bias = max(situation.rates) - min(situation.rates)
+    verdicts = [
+        bias_limit_test(EpisodeTotals.of(supply[:, r], demand[:, r]), bias).verdict for r in range(replications)
+    ]
+    return {
+        "refuted": verdicts.count("refuted") / replications,
+        "confirmed": verdicts.count("confirmed") / replications,
+    }
+
+
+def _holds(low: float | None, truth: float, high: float | None) -> bool:
+    return low is not None and high is not None and low - 1e-9 <= truth <= high + 1e-9
+
+
+def _measure(job: tuple[Situation, int], replications: int) -> tuple[str, int, dict[str, float]]:
+    situation, episodes = job
+    measured: dict[str, float] = {}
+    for measure in (rate_coverage, bias_coverage, verdict_errors):
+        measured |= measure(situation, episodes=episodes, replications=replications)
+    return situation.name, episodes, measured
+
+
+def main() -> None:
+    """Measure every situation with few and many episodes and print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replications", type=int, default=4000)
+    parser.add_argument("--episodes", type=int, nargs="+", default=[10, 20, 50, 500])
+    arguments = parser.parse_args()
+    jobs = [(situation, episodes) for situation in SITUATIONS for episodes in arguments.episodes]
+    print("| situation | episodes | delta | jackknife | bootstrap | bias | impact ratio | ", end="")
+    print("true bias | plain | debiased | wrongly refuted | wrongly confirmed |")
+    print("| --- | " + " | ".join(["---:"] * 11) + " |")
+    with ProcessPoolExecutor() as pool:
+        for name, episodes, m in pool.map(partial(_measure, replications=arguments.replications), jobs):
+            shares = [f"{100 * m[k]:.1f}" for k in ("delta", "jackknife", "bootstrap", "bias", "impact_ratio")]
+            sizes = [f"{m[k]:.4f}" for k in ("true", "naive", "debiased")]
+            errors = [f"{100 * m[k]:.1f}" for k in ("refuted", "confirmed")]
+            print(f"| {name} | {episodes} | {' | '.join(shares + sizes + errors)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Experiments: what the paper shows, computed again."""

@@ -1,0 +1,105 @@
+"""Arrays of either kind: one definition serves NumPy and JAX, plain, jitted and vmapped.
+
+Values can be inspected only where they are known. Inside `jax.jit` or `jax.vmap` an array has a shape but no values
+yet, so there only shapes are checked and what cannot be said becomes NaN, as each function documents.
+"""
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+import numpy as np
+
+from elbert.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import jax
+
+Array: TypeAlias = Union[np.ndarray[Any, Any], "jax.Array"]
+ArrayLike: TypeAlias = Array | list[Any] | tuple[Any, ...] | float
+
+SUPPLY_TOLERANCE = 1e-9
+"""Relative room for rounding when supply is compared with demand."""
+
+
+def namespace(*arrays: Any) -> ModuleType:
+    """`jax.numpy` if any of the arrays is JAX's, else `numpy`. Imports JAX only if the caller already has."""
+    jax = sys.modules.get("jax")
+    if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
+        return jax.numpy
+    return np
+
+
+def has_values(*arrays: Any) -> bool:
+    """Whether the arrays can be looked into, which a traced JAX array cannot."""
+    jax = sys.modules.get("jax")
+    return jax is None or not any(isinstance(array, jax.core.Tracer) for array in arrays)
+
+
+def as_array(values: Any, name: str) -> Any:
+    """The values as a floating-point array of their own kind; refuses what holds no numbers."""
+    xp = namespace(values)
+    try:
+        array = xp.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"{name} is not an array of numbers ({error}). Give numbers of one rectangular shape."
+        ) from error
+    if array.dtype.kind not in "biuf" and not xp.issubdtype(array.dtype, xp.floating):
+        raise InvalidInputError(f"{name} has dtype {array.dtype}. Give real numbers.")
+    return array * 1.0 if array.dtype.kind in "biu" else array
+
+
+def as_pair(supply: Any, demand: Any, *, bounded: bool = False) -> tuple[Any, Any]:
+    """Supply and demand as two arrays of one kind and shape [..., groups], checked.
+
+    With `bounded`, supply may not exceed demand, as for a share of the people who were due.
+    """
+    supply, demand = as_array(supply, "supply"), as_array(demand, "demand")
+    xp = namespace(supply, demand)
+    supply, demand = xp.asarray(supply), xp.asarray(demand)
+    if supply.shape != demand.shape:
+        raise InvalidInputError(
+            f"supply has shape {supply.shape} but demand has shape {demand.shape}. "
+            "Give both the same shape, with the groups along the last axis."
+        )
+    if supply.ndim == 0:
+        raise InvalidInputError("supply and demand are single numbers. Give one number per group along the last axis.")
+    if supply.shape[-1] == 0:
+        raise InvalidInputError("supply and demand have no group. Give at least one column, one per group.")
+    if has_values(supply, demand):
+        _check_values(np.asarray(supply), np.asarray(demand), bounded=bounded)
+    return supply, demand
+
+
+def _check_values(supply: np.ndarray[Any, Any], demand: np.ndarray[Any, Any], *, bounded: bool) -> None:
+    for name, values in (("supply", supply), ("demand", demand)):
+        _refuse(
+            name, values, ~np.isfinite(values), "is not finite", "Remove or mend the missing entries before counting."
+        )
+    _refuse("demand", demand, demand < 0, "is negative", "Demand is an amount due: zero or more.")
+    _refuse(
+        "supply",
+        supply,
+        supply < 0,
+        "is negative",
+        "Supply is a benefit given: zero or more. A harm can be a criterion of its own.",
+    )
+    if bounded:
+        _refuse(
+            "supply",
+            supply,
+            supply > demand * (1 + SUPPLY_TOLERANCE) + SUPPLY_TOLERANCE,
+            "exceeds demand",
+            "Under this notion nobody receives more than is due; is the order of the arguments supply, demand?",
+        )
+
+
+def _refuse(name: str, values: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any], what: str, what_to_do: str) -> None:
+    """Raise if any entry is wrong, naming the first one and how many there are."""
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise InvalidInputError(
+            f"{name} {what} in {int(wrong.sum())} of {wrong.size} entries, "
+            f"first at index {first} (value {values[first]:g}, group {first[-1]}). {what_to_do}"
+        )

@@ -1,0 +1,187 @@
+"""What episodes say about the bias: estimate, upward bias removed, interval, noise floor, and a test of a limit."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.special import stdtr
+
+from elbert.errors import InvalidInputError, NotEstimableError
+from elbert.fairness.episodes import EpisodeTotals, Floats, NotEstimable, count
+from elbert.fairness.intervals import RateEstimates, check_confidence, estimate_rates, rate_residuals
+from elbert.fairness.spread import estimate_spread, exceeds, noise_of
+
+Verdict: TypeAlias = Literal["confirmed", "not refuted", "refuted"]
+
+
+@dataclass(frozen=True)
+class BiasEstimate:
+    """The bias under one criterion; None where the data do not say."""
+
+    criterion: str
+    estimate: float | None  # max - min of the rates: too large on average
+    debiased: float | None  # with the upward bias removed; below 0 where noise alone would show more
+    low: float | None
+    high: float | None
+    noise_floor: float | None  # what this many episodes show on average if the true bias is 0
+    noise_floor_high: float | None  # what they show at most then, with the given confidence
+    highest: str | None  # the group with the highest rate
+    lowest: str | None  # the group with the lowest rate
+
+
+@dataclass(frozen=True)
+class ImpactRatioEstimate:
+    """Lowest over highest rate under one criterion; None where the data do not say."""
+
+    criterion: str
+    estimate: float | None  # too small on average
+    debiased: float | None  # with that bias removed; at most 1
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class BiasTest:
+    """Whether episodes confirm or refute that the bias is at most a limit."""
+
+    limit: float
+    verdict: Verdict
+    p_refute: float  # small: the bias is above the limit
+    p_confirm: float  # small: the bias is at most the limit
+    level: float  # probability of a wrong verdict that was accepted
+    left_out: tuple[str, ...]  # "group, criterion" of groups with too little demand to be compared
+
+    def __str__(self) -> str:
+        """One line: the claim, the verdict and its p-values."""
+        apart = f"; without {', '.join(self.left_out)}" if self.left_out else ""
+        return (
+            f"bias <= {self.limit:g}: {self.verdict} "
+            f"(p to refute {self.p_refute:.3g}, p to confirm {self.p_confirm:.3g}{apart})"
+        )
+
+
+class _Criterion(NamedTuple):
+    """One criterion's comparable groups."""
+
+    name: str
+    groups: tuple[str, ...]
+    rate: Floats  # [compared]
+    residuals: Floats  # [episodes, compared]
+
+
+def estimate_bias(
+    totals: EpisodeTotals, rates: RateEstimates | None = None, *, confidence: float = 0.95, seed: int = 0
+) -> tuple[tuple[BiasEstimate, ...], tuple[NotEstimable, ...]]:
+    """b = max_g z_g - min_g z_g per criterion, its upward bias removed, with an interval and the noise floor.
+
+    Groups without enough data to be compared are left out and named among what is not estimable. How the upward bias is
+    removed and the interval found is explained in `elbert.fairness.spread`.
+    """
+    check_confidence(confidence)
+    rates = estimate_rates(totals) if rates is None else rates
+    found, unknown = [], []
+    for c, name in enumerate(totals.criteria):
+        part = _comparable(totals, rates, c)
+        if len(part.groups) < 2:
+            unknown.append(NotEstimable(name, None, "bias", _too_few(totals, part)))
+            found.append(BiasEstimate(name, None, None, None, None, None, None, None, None))
+            continue
+        ends = part.groups[int(part.rate.argmax())], part.groups[int(part.rate.argmin())]
+        if totals.episodes == 1:
+            unknown.append(NotEstimable(name, None, "interval of the bias", "1 episode; at least 2 are needed"))
+            found.append(BiasEstimate(name, float(np.ptp(part.rate)), None, None, None, None, None, *ends))
+            continue
+        spread = estimate_spread(part.rate, noise_of(part.residuals, seed=seed), confidence=confidence)
+        high = min(spread.high, 1.0) if totals.bounded[c] else spread.high
+        found.append(
+            BiasEstimate(
+                name, spread.estimate, spread.debiased, spread.low, high, spread.floor, spread.floor_high, *ends
+            )
+        )
+    return tuple(found), tuple(unknown)
+
+
+def estimate_impact_ratio(
+    totals: EpisodeTotals, rates: RateEstimates | None = None, *, confidence: float = 0.95, seed: int = 0
+) -> tuple[tuple[ImpactRatioEstimate, ...], tuple[NotEstimable, ...]]:
+    """min_g z_g / max_g z_g per criterion, with an interval.
+
+    The ratio is exp of minus the range of log rates, so its interval is that of a range (`elbert.fairness.spread`) on
+    the logarithmic scale. A group that never received anything has no logarithm: the ratio is 0 and has no interval.
+    """
+    check_confidence(confidence)
+    rates = estimate_rates(totals) if rates is None else rates
+    found, unknown = [], []
+
+    def add(name: str, estimate: float | None, reason: str) -> None:
+        what = "impact ratio" if estimate is None else "interval of the impact ratio"
+        unknown.append(NotEstimable(name, None, what, reason))
+        found.append(ImpactRatioEstimate(name, estimate, None, None, None))
+
+    for c, name in enumerate(totals.criteria):
+        part = _comparable(totals, rates, c)
+        if len(part.groups) < 2:
+            add(name, None, _too_few(totals, part))
+        elif part.rate.max() == 0:
+            add(name, None, f"no group received anything in {count(totals.episodes, 'episode')}")
+        elif part.rate.min() == 0:
+            add(name, 0.0, f"group {part.groups[int(part.rate.argmin())]} never received anything")
+        elif totals.episodes == 1:
+            add(name, float(part.rate.min() / part.rate.max()), "1 episode; at least 2 are needed")
+        else:
+            noise = noise_of(part.residuals / part.rate, seed=seed)
+            spread = estimate_spread(np.log(part.rate), noise, confidence=confidence)
+            ranges = (spread.estimate, max(spread.debiased, 0.0), spread.high, spread.low)
+            found.append(ImpactRatioEstimate(name, *(float(np.exp(-value)) for value in ranges)))
+    return tuple(found), tuple(unknown)
+
+
+def bias_limit_test(totals: EpisodeTotals, limit: float, *, confidence: float = 0.95, seed: int = 0) -> BiasTest:
+    """Test "bias <= limit" from both sides, each with error probability 1 - confidence.
+
+    - refuted: estimates this far apart would be too rare if the bias were at most the limit. Several criteria: one
+      above the limit refutes; their p-values are corrected for their number (Bonferroni).
+    - confirmed: for every pair of groups under every criterion, a difference above the limit is rejected by a one-sided
+      t-test. Since all pairs must pass, no correction is needed (intersection-union test).
+    - not refuted: neither; more episodes are needed to tell.
+    """
+    check_confidence(confidence)
+    if not (np.isfinite(limit) and limit >= 0):
+        raise InvalidInputError(f"limit is {limit}. Give the largest acceptable bias, a number of at least 0.")
+    if totals.episodes < 2:
+        raise NotEstimableError("There is 1 episode. A test needs at least 2, and means more with 50.")
+    rates = estimate_rates(totals)
+    parts = [_comparable(totals, rates, c) for c in range(len(totals.criteria))]
+    for part in parts:
+        if len(part.groups) < 2:
+            raise NotEstimableError(f"The bias of {part.name} cannot be tested: {_too_few(totals, part)}.")
+    refute = min(exceeds(part.rate, noise_of(part.residuals, seed=seed), limit) for part in parts) * len(parts)
+    confirm = max(_pairwise_p(part, limit) for part in parts)
+    level = 1.0 - confidence
+    verdict: Verdict = "refuted" if refute <= level else "confirmed" if confirm <= level else "not refuted"
+    left_out = tuple(f"{totals.groups[g]}, {totals.criteria[c]}" for c, g in np.argwhere(~rates.compared))
+    return BiasTest(limit, verdict, min(1.0, refute), confirm, level, left_out)
+
+
+def _comparable(totals: EpisodeTotals, rates: RateEstimates, c: int) -> _Criterion:
+    compared = rates.compared[c]
+    rate = rates.rate[c, compared]
+    residuals = rate_residuals(totals.supply[:, c, compared], totals.demand[:, c, compared], rate)
+    return _Criterion(totals.criteria[c], tuple(np.asarray(totals.groups)[compared].tolist()), rate, residuals)
+
+
+def _too_few(totals: EpisodeTotals, part: _Criterion) -> str:
+    names = f" ({part.groups[0]})" if part.groups else ""
+    return f"{len(part.groups)} of {len(totals.groups)} groups{names} had enough demand; at least 2 are needed"
+
+
+def _pairwise_p(part: _Criterion, limit: float) -> float:
+    """The largest p-value of "|z_i - z_j| > limit" over all pairs."""
+    episodes = part.residuals.shape[0]
+    covariance = np.cov(part.residuals, rowvar=False) / episodes
+    variance = np.diag(covariance)
+    error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))
+    beyond = np.abs(part.rate[:, None] - part.rate[None, :]) - limit
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = np.where(error > 0, stdtr(episodes - 1, beyond / error), np.where(beyond > 0, 1.0, 0.0))
+    return float(p[np.triu_indices(len(part.groups), k=1)].max())

@@ -1,0 +1,202 @@
+"""Notions of fairness as supply and demand: who received a benefit, and who was due one.
+
+A notion looks at one decision about one person, an outcome (group, decision, qualified), and says how much benefit the
+person's group received and how much it was due. Equal opportunity, for example: a qualified person is due an
+acceptance, and receives it when accepted. Added up over people and time, supply over demand is the group's benefit
+rate; over a single step it is the static notion of the literature.
+
+One's own notion is a name and, for each criterion, two functions of (decision, qualified):
+
+    served_in_time = Notion(
+        "served-in-time",
+        Criterion("served", supply=lambda days, _: days <= 3, demand=lambda days, _: days >= 0),
+    )
+"""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import ArrayLike, as_array, has_values, namespace
+from elbert.fairness.rates import Totals
+
+Amount: TypeAlias = Callable[[Any, Any], Any]
+"""(decision, qualified) -> amount of benefit, elementwise."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One rate that a notion wants equal among groups."""
+
+    name: str  # what the rate is called, for example "true positive rate"
+    supply: Amount  # benefit that the decision gives
+    demand: Amount  # benefit that was due
+    bounded: bool = True  # whether supply can never exceed demand, so that the rate is at most 1
+
+
+@dataclass(frozen=True, init=False)
+class Notion:
+    """A notion of fairness: one criterion, or several that must all be equal among groups."""
+
+    name: str
+    criteria: tuple[Criterion, ...]
+    needs_qualified: bool
+    binary: bool
+
+    def __init__(self, name: str, *criteria: Criterion, needs_qualified: bool = False, binary: bool = False) -> None:
+        """A notion from its criteria.
+
+        Args:
+            name: for messages and tables.
+            *criteria: at least one.
+            needs_qualified: refuse outcomes that do not say whether the person was qualified.
+            binary: refuse decisions and qualifications outside [0, 1] (probabilities are welcome).
+        """
+        if not criteria:
+            raise InvalidInputError(f"The notion {name!r} has no criterion. Give at least one.")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "criteria", criteria)
+        object.__setattr__(self, "needs_qualified", needs_qualified)
+        object.__setattr__(self, "binary", binary)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every rate of this notion is at most 1."""
+        return all(criterion.bounded for criterion in self.criteria)
+
+    def per_outcome(
+        self, group: ArrayLike, decision: ArrayLike, qualified: ArrayLike | None = None, *, groups: int
+    ) -> Totals:
+        """S_g = 1[G = g] s(decision, qualified) and D_g = 1[G = g] d(decision, qualified).
+
+        [...] -> supply and demand of shape [..., criteria, groups]. Can be jitted and vmapped.
+
+        Args:
+            group: whom each decision is about, whole numbers 0 .. groups - 1.
+            decision: 1 accepted, 0 rejected; a probability is taken as the expected amount.
+            qualified: 1 if the benefit was due (would repay, was an incident), else 0.
+            groups: how many groups there are.
+        """
+        whom, given, due = self._amounts(group, decision, qualified, groups)
+        xp = namespace(given)
+        member = (whom[..., None, None] == xp.arange(groups).reshape((1,) * (whom.ndim + 1) + (-1,))) * 1.0
+        return Totals(given[..., None] * member, due[..., None] * member)
+
+    def total(
+        self, group: ArrayLike, decision: ArrayLike, qualified: ArrayLike | None = None, *, groups: int
+    ) -> Totals:
+        """The sums of `per_outcome` over all outcomes given, without holding them all: [criteria, groups]."""
+        whom, given, due = self._amounts(group, decision, qualified, groups)
+        xp = namespace(given)
+        index = whom.reshape(-1)
+
+        def count(amount: Any) -> Any:
+            columns = amount.reshape(-1, len(self.criteria))
+            return xp.stack(
+                [xp.bincount(index, weights=columns[:, c], **self._length(xp, groups)) for c in range(columns.shape[1])]
+            )
+
+        return Totals(count(given), count(due))
+
+    @staticmethod
+    def _length(xp: Any, groups: int) -> dict[str, int]:
+        """JAX must know the length of a count beforehand; NumPy calls the same thing a minimum."""
+        return {"minlength": groups} if xp is np else {"length": groups}
+
+    def _amounts(self, group: Any, decision: Any, qualified: Any, groups: int) -> tuple[Any, Any, Any]:
+        """Checked group indices [...], and the benefit given and due under each criterion [..., criteria]."""
+        if groups < 1:
+            raise InvalidInputError(f"groups is {groups}. Say how many groups there are.")
+        if qualified is None and self.needs_qualified:
+            raise InvalidInputError(
+                f"The notion {self.name!r} needs to know who was qualified. Give qualified=, or use demographic "
+                "parity, which does without."
+            )
+        xp = namespace(group, decision, qualified)
+        group = xp.asarray(group)
+        decision = xp.asarray(as_array(decision, "decision"))
+        qualified = xp.zeros_like(decision) if qualified is None else xp.asarray(as_array(qualified, "qualified"))
+        if not group.shape == decision.shape == qualified.shape:
+            raise InvalidInputError(
+                f"group, decision and qualified have shapes {group.shape}, {decision.shape}, {qualified.shape}. "
+                "Give one entry of each per outcome."
+            )
+        if not xp.issubdtype(group.dtype, xp.integer):
+            raise InvalidInputError(f"group has dtype {group.dtype}. Number the groups 0, 1, 2, ... as whole numbers.")
+        if has_values(group, decision, qualified):
+            self._check_values(np.asarray(group), np.asarray(decision), np.asarray(qualified), groups)
+        given = xp.stack([c.supply(decision, qualified) * 1.0 for c in self.criteria], axis=-1)
+        due = xp.stack([c.demand(decision, qualified) * 1.0 for c in self.criteria], axis=-1)
+        return group, given, due
+
+    def _check_values(self, group: Any, decision: Any, qualified: Any, groups: int) -> None:
+        if group.size and not (group.min() >= 0 and group.max() < groups):
+            raise InvalidInputError(
+                f"group runs from {group.min()} to {group.max()}, but groups={groups} allows 0 to {groups - 1}."
+            )
+        for name, values in (("decision", decision), ("qualified", qualified)):
+            if not np.isfinite(values).all():
+                raise InvalidInputError(f"{name} has entries that are not finite. Remove or mend them before counting.")
+            if self.binary and values.size and not (values.min() >= 0 and values.max() <= 1):
+                raise InvalidInputError(
+                    f"{name} runs from {values.min():g} to {values.max():g}. The notion {self.name!r} takes 0 or 1, "
+                    "or a probability between them."
+                )
+
+
+def _minimum(decision: Any, qualified: Any) -> Any:
+    return namespace(decision, qualified).minimum(decision, qualified)
+
+
+def _one(decision: Any, _: Any) -> Any:
+    return namespace(decision).ones_like(decision)
+
+
+_TRUE_POSITIVE = Criterion("true positive rate", supply=lambda d, q: d * q, demand=lambda d, q: q)
+_FALSE_POSITIVE = Criterion("false positive rate", supply=lambda d, q: d * (1 - q), demand=lambda d, q: 1 - q)
+
+DEMOGRAPHIC_PARITY = Notion(
+    "demographic-parity", Criterion("acceptance rate", supply=lambda d, q: d, demand=_one), binary=True
+)
+"""P[accepted | g]. Supply: accepted. Demand: everyone who is decided on."""
+
+EQUAL_OPPORTUNITY = Notion("equal-opportunity", _TRUE_POSITIVE, needs_qualified=True, binary=True)
+"""P[accepted | qualified, g]. Supply: qualified and accepted. Demand: qualified."""
+
+EQUALIZED_ODDS = Notion("equalized-odds", _TRUE_POSITIVE, _FALSE_POSITIVE, needs_qualified=True, binary=True)
+"""P[accepted | qualified, g] and P[accepted | not qualified, g]: two criteria, both to be equal among groups."""
+
+ACCURACY_PARITY = Notion(
+    "accuracy-parity",
+    Criterion("accuracy", supply=lambda d, q: d * q + (1 - d) * (1 - q), demand=_one),
+    needs_qualified=True,
+    binary=True,
+)
+"""P[decision = qualified | g]. Supply: decided as the label says. Demand: everyone who is decided on."""
+
+DISCOVERY_PROBABILITY = Notion(
+    "discovery-probability", Criterion("discovery rate", supply=_minimum, demand=lambda d, q: q), needs_qualified=True
+)
+"""P[discovered | incident, g]. Supply: incidents found. Demand: incidents. `decision` and `qualified` may be counts:
+the units of attention at a site and the incidents there, of which min(units, incidents) are found."""
+
+NOTIONS: dict[str, Notion] = {
+    notion.name: notion
+    for notion in (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, ACCURACY_PARITY, DISCOVERY_PROBABILITY)
+}
+"""The notions of the paper's appendix A, by name."""
+
+
+def get_notion(name: str | Notion) -> Notion:
+    """The notion of this name, or the notion itself; an unknown name is refused with the nearest known one."""
+    if isinstance(name, Notion):
+        return name
+    if name in NOTIONS:
+        return NOTIONS[name]
+    near = difflib.get_close_matches(str(name), NOTIONS, n=1, cutoff=0.4)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InvalidInputError(f"No notion is called {name!r}.{hint} Known: {', '.join(NOTIONS)}.")

@@ -1,0 +1,93 @@
+"""What ELBERT-PO subtracts from the reward: a penalty h of the benefit rates, and its slope dh/dz.
+
+A penalty is any differentiable function from the rates, [groups] or [criteria, groups], to one number. The one of the
+paper is `squared_bias`. A penalty of one's own is an ordinary function written with `jax.numpy`; its slope comes from
+automatic differentiation:
+
+    def spread(rates):
+        return ((rates - rates.mean()) ** 2).sum()
+
+    slope = penalty_slope(rates, spread)
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import Array, ArrayLike, as_array, has_values, namespace
+from elbert.fairness.rates import DEFAULT_BETA, bias, centred_soft_bias, soft_bias
+
+Penalty: TypeAlias = Callable[[Any], Any]
+"""h: rates [groups] or [criteria, groups] -> one number."""
+
+Kind: TypeAlias = Literal["auto", "hard", "soft", "centred"]
+
+
+def squared_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, kind: Kind = "auto") -> Array:
+    """h(z) = sum over criteria of b(z)**2.   [groups] or [criteria, groups] -> []
+
+    Args:
+        rates: benefit rates; with several criteria their squared biases add up (equalized odds: true and false
+            positives).
+        beta: temperature of the soft bias.
+        kind: "hard" uses `bias`, "soft" `soft_bias`, "centred" `centred_soft_bias`; "auto" is hard for two groups
+            and soft for more, as in the paper.
+    """
+    z = as_array(rates, "rates")
+    if z.ndim not in (1, 2):
+        raise InvalidInputError(
+            f"rates have shape {z.shape}. A penalty takes [groups] or [criteria, groups]; map over batches with vmap."
+        )
+    if kind == "auto":
+        kind = "hard" if z.shape[-1] <= 2 else "soft"
+    if kind == "hard":
+        size = bias(z)
+    elif kind == "soft":
+        size = soft_bias(z, beta=beta)
+    elif kind == "centred":
+        size = centred_soft_bias(z, beta=beta)
+    else:
+        raise InvalidInputError(f'kind is {kind!r}. Give "auto", "hard", "soft" or "centred".')
+    return namespace(z, beta).sum(size**2)
+
+
+def penalty_slope(rates: ArrayLike, penalty: Penalty = squared_bias) -> Array:
+    """dh/dz_g at the given rates, for any differentiable h.   [groups] or [criteria, groups] -> same shape
+
+    NumPy rates are differentiated in float64 and give a NumPy array; JAX rates keep their precision. Where several
+    groups share the highest or lowest rate, the slope of a hard maximum is divided evenly among them.
+    """
+    import jax
+
+    z = as_array(rates, "rates")
+    if namespace(z) is np:
+        with jax.enable_x64(True):
+            return np.asarray(_slope(jax.numpy.asarray(z, dtype=float), penalty))
+    return _slope(z, penalty)
+
+
+def _slope(rates: Any, penalty: Penalty) -> Any:
+    import jax
+
+    name = getattr(penalty, "__name__", repr(penalty))
+    try:
+        slope = jax.grad(lambda z: jax.numpy.asarray(penalty(z)))(rates)
+    except jax.errors.TracerArrayConversionError as error:
+        raise InvalidInputError(
+            f"The penalty {name} cannot be differentiated: it turns the rates into a NumPy array or a number. "
+            "Write it with jax.numpy."
+        ) from error
+    except TypeError as error:
+        if "scalar-output" not in str(error):
+            raise
+        raise InvalidInputError(
+            f"The penalty {name} does not return one number. Add its parts up, for example with .sum()."
+        ) from error
+    if has_values(slope) and not np.isfinite(np.asarray(slope)).all():
+        raise InvalidInputError(
+            f"The slope of the penalty {name} is not finite at the rates {np.asarray(rates).tolist()}: {slope}. "
+            "Is the penalty differentiable there (a square root or an absolute value at 0 is not)?"
+        )
+    return slope

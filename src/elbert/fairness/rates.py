@@ -1,0 +1,210 @@
+"""Totals, long-term benefit rates and what their differences amount to.
+
+Supply and demand have shape [..., groups]: the last axis is always the groups. With several criteria (equalized odds
+has two) the axis before it holds them: [..., criteria, groups]. Everything here acts along the last axis and leaves
+the others alone. NumPy arrays give NumPy arrays, JAX arrays give JAX arrays; all functions can be jitted, vmapped and
+differentiated.
+
+Unknown is not zero. A group without demand has no rate: with known values that is an error unless the caller chooses
+otherwise; inside `jax.jit`, where nothing can be raised, the entry is NaN and `where=` leaves it out of a comparison.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from elbert.errors import InvalidInputError, NotEstimableError
+from elbert.fairness.arrays import Array, ArrayLike, as_array, as_pair, has_values, namespace
+
+DEFAULT_BETA = 20.0
+"""Temperature of the soft bias in the paper's experiments."""
+
+
+class Totals(NamedTuple):
+    """Supply and demand, added up."""
+
+    supply: Array  # [..., groups]
+    demand: Array  # [..., groups]
+
+
+def totals(supply: ArrayLike, demand: ArrayLike, *, axis: int = 0, discount: float = 1.0) -> Totals:
+    """eta_S,g = sum_t discount**t * S_g,t and eta_D,g likewise: add up over time, before anything is divided.
+
+    Args:
+        supply: benefit given, [..., steps, ..., groups].
+        demand: benefit due, same shape.
+        axis: the axis of time. The last axis is the groups and cannot be it.
+        discount: weight of a step relative to the one before it; 1 adds up plainly.
+    """
+    given, due = as_pair(supply, demand)
+    if not -given.ndim <= axis < given.ndim or axis % given.ndim == given.ndim - 1:
+        raise InvalidInputError(
+            f"axis is {axis} for arrays of shape {given.shape}. Name the axis of time; the last axis is the groups."
+        )
+    if not 0 < discount <= 1:
+        raise InvalidInputError(f"discount is {discount}. Give a number above 0 and at most 1.")
+    xp = namespace(given)
+    steps = given.shape[axis]
+    shape = [1] * given.ndim
+    shape[axis] = steps
+    weight = xp.reshape(xp.asarray(discount ** np.arange(steps), dtype=given.dtype), tuple(shape))
+    return Totals(xp.sum(weight * given, axis=axis), xp.sum(weight * due, axis=axis))
+
+
+def benefit_rate(supply: ArrayLike, demand: ArrayLike, *, without_demand: Literal["raise", "nan"] = "raise") -> Array:
+    """z_g = S_g / D_g from totals.   [..., groups] -> [..., groups]
+
+    Args:
+        supply: total benefit given.
+        demand: total benefit due.
+        without_demand: what a group with no demand gets. "raise" refuses it by name; "nan" marks it. Inside `jax.jit`
+            nothing can be raised and the entry is NaN in either case.
+    """
+    if without_demand not in ("raise", "nan"):
+        raise InvalidInputError(f'without_demand is {without_demand!r}. Give "raise" or "nan".')
+    given, due = as_pair(supply, demand)
+    xp = namespace(given)
+    known = due > 0
+    if without_demand == "raise" and has_values(due) and not bool(xp.all(known)):
+        first = tuple(int(i) for i in np.argwhere(~np.asarray(known))[0])
+        raise NotEstimableError(
+            f"Group {first[-1]} has no demand (index {first}, {int(xp.sum(~known))} such entries), so it has no "
+            'benefit rate. Add up over more steps or episodes, leave the group out, or pass without_demand="nan" and '
+            "compare the others with where=."
+        )
+    return xp.where(known, given / xp.where(known, due, 1.0), xp.nan)
+
+
+def long_term_benefit_rate(
+    supply: ArrayLike,
+    demand: ArrayLike,
+    *,
+    axis: int = 0,
+    discount: float = 1.0,
+    without_demand: Literal["raise", "nan"] = "raise",
+) -> Array:
+    """z_g = sum_t S_g,t / sum_t D_g,t: total supply over total demand.   [steps, groups] -> [groups]
+
+    Arguments as in `totals` and `benefit_rate`, of which this is the composition.
+    """
+    total = totals(supply, demand, axis=axis, discount=discount)
+    return benefit_rate(total.supply, total.demand, without_demand=without_demand)
+
+
+def bias(rates: ArrayLike, *, where: ArrayLike | None = None) -> Array:
+    """b = max_g z_g - min_g z_g, the largest difference of rates.   [..., groups] -> [...]
+
+    Args:
+        rates: benefit rates.
+        where: which groups to compare, of a shape that broadcasts to the rates; all by default.
+    """
+    z, mask = _rates_and_mask(rates, where)
+    return _highest(z, mask) - _lowest(z, mask)
+
+
+def impact_ratio(rates: ArrayLike, *, where: ArrayLike | None = None) -> Array:
+    """min_g z_g / max_g z_g: 1 where all groups fare alike, 0 where one gets nothing.   [..., groups] -> [...]
+
+    Where nobody receives anything the ratio is 0/0: an error, or NaN inside `jax.jit`.
+    """
+    z, mask = _rates_and_mask(rates, where)
+    xp = namespace(z)
+    high, low = _highest(z, mask), _lowest(z, mask)
+    if has_values(z, mask):
+        if bool(xp.any(low < 0)):
+            raise InvalidInputError("A rate is negative, and a ratio of rates means nothing then. Compare with bias().")
+        if bool(xp.any(high == 0)):
+            raise NotEstimableError("All rates are 0: nobody received anything, so there is no ratio to compare.")
+    return xp.where(high > 0, low / xp.where(high > 0, high, 1.0), xp.nan)
+
+
+def soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: ArrayLike | None = None) -> Array:
+    """b_soft = (log sum_g exp(beta z_g) + log sum_g exp(-beta z_g)) / beta.   [..., groups] -> [...]
+
+    A smooth upper bound: b <= b_soft <= b + 2 ln(M) / beta for M groups. It is 2 ln(M) / beta, not 0, where all rates
+    are equal; `centred_soft_bias` is 0 there. Safe for any rates and any positive beta: the largest and smallest rates
+    are taken out before exponentiating, so nothing overflows.
+    """
+    z, mask = _rates_and_mask(rates, where)
+    _check_beta(beta)
+    xp = namespace(z, beta)
+    high, low = _highest(z, mask), _lowest(z, mask)
+    above, below = _exponents(z, mask, beta, high, low)
+    surplus = xp.log(_sum(xp.exp(above), mask)) + xp.log(_sum(xp.exp(below), mask))
+    return (high - low) + surplus / beta
+
+
+def centred_soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: ArrayLike | None = None) -> Array:
+    """b_soft - 2 ln(M) / beta, which is 0 where all rates are equal.   [..., groups] -> [...]
+
+    A lower bound of the bias: b - 2 ln(M) / beta <= it <= b, with the same slope as `soft_bias`.
+    """
+    z, mask = _rates_and_mask(rates, where)
+    _check_beta(beta)
+    xp = namespace(z, beta)
+    high, low = _highest(z, mask), _lowest(z, mask)
+    above, below = _exponents(z, mask, beta, high, low)
+    count = z.shape[-1] if mask is None else xp.sum(mask, axis=-1)
+    deficit = xp.log1p(_sum(xp.expm1(above), mask) / count) + xp.log1p(_sum(xp.expm1(below), mask) / count)
+    return (high - low) + deficit / beta
+
+
+def _rates_and_mask(rates: Any, where: Any) -> tuple[Any, Any]:
+    """Rates and the mask of groups to compare, checked as far as their values are known."""
+    rates = as_array(rates, "rates")
+    if rates.ndim == 0 or rates.shape[-1] == 0:
+        raise InvalidInputError(f"rates have shape {rates.shape}. Give one rate per group along the last axis.")
+    if where is not None:
+        xp = namespace(rates, where)
+        rates, where = xp.asarray(rates), xp.asarray(where)
+        if where.dtype != bool:
+            raise InvalidInputError(f"where has dtype {where.dtype}. Give True for the groups to compare, else False.")
+        try:
+            where = xp.broadcast_to(where, rates.shape)
+        except ValueError as error:
+            raise InvalidInputError(f"where has shape {where.shape}, rates have {rates.shape}.") from error
+    if has_values(rates, where):
+        compared = np.ones(rates.shape, bool) if where is None else np.asarray(where)
+        if not compared.any(axis=-1).all():
+            raise NotEstimableError("where leaves no group to compare. Keep at least one.")
+        unknown = ~np.isfinite(np.asarray(rates)) & compared
+        if unknown.any():
+            groups = sorted({int(index[-1]) for index in np.argwhere(unknown)})
+            raise NotEstimableError(
+                f"No finite rate is given for group(s) {groups}. Leave them out with where=, and say so."
+            )
+    return rates, where
+
+
+def _highest(rates: Any, where: Any) -> Any:
+    xp = namespace(rates)
+    return xp.max(rates if where is None else xp.where(where, rates, -xp.inf), axis=-1)
+
+
+def _lowest(rates: Any, where: Any) -> Any:
+    xp = namespace(rates)
+    return xp.min(rates if where is None else xp.where(where, rates, xp.inf), axis=-1)
+
+
+def _exponents(rates: Any, where: Any, beta: Any, high: Any, low: Any) -> tuple[Any, Any]:
+    """beta (z - max) and -beta (z - min): never positive, so that exp cannot overflow."""
+    xp = namespace(rates, beta)
+    high, low = high[..., None], low[..., None]
+    with np.errstate(over="ignore"):  # -inf is a right answer here: its exponential is 0
+        above = beta * ((rates if where is None else xp.where(where, rates, high)) - high)
+        below = beta * (low - (rates if where is None else xp.where(where, rates, low)))
+    return above, below
+
+
+def _sum(terms: Any, where: Any) -> Any:
+    xp = namespace(terms)
+    return xp.sum(terms if where is None else xp.where(where, terms, 0.0), axis=-1)
+
+
+def _check_beta(beta: Any) -> None:
+    if np.ndim(beta) != 0:
+        raise InvalidInputError(f"beta has shape {np.shape(beta)}. Give one temperature; map over several with vmap.")
+    if has_values(beta) and not (np.all(np.isfinite(np.asarray(beta))) and np.all(np.asarray(beta) > 0)):
+        raise InvalidInputError(
+            f"beta is {beta}. Give a positive, finite temperature; bias() is its limit at infinity."
+        )

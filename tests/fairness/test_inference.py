@@ -1,0 +1,157 @@
+"""The bias from episodes: coverage, upward bias removed, noise floor, the test of a limit, what is not estimable."""
+
+import numpy as np
+import pytest
+
+from benchmarks.coverage import SITUATIONS, bias_coverage, simulate, verdict_errors
+from elbert.errors import InvalidInputError, NotEstimableError
+from elbert.fairness import EpisodeTotals, bias_limit_test, estimate_bias, estimate_impact_ratio, estimate_rates
+
+BY_NAME = {situation.name: situation for situation in SITUATIONS}
+
+
+def totals_of(name, episodes=50, seed=0, **names):
+    supply, demand = simulate(BY_NAME[name], episodes=episodes, replications=1, seed=seed)
+    return EpisodeTotals.of(supply[:, 0], demand[:, 0], **names)
+
+
+@pytest.mark.parametrize(
+    "name", ["2 equal groups", "2 groups, close", "2 groups, far apart", "5 equal groups", "5 groups, four equal"]
+)
+@pytest.mark.parametrize("episodes", [50, 500])
+def test_coverage_of_bias_and_impact_ratio_is_nominal(name, episodes):
+    found = bias_coverage(BY_NAME[name], episodes=episodes, replications=700)
+    assert 0.93 <= found["bias"] <= 0.97, found
+    assert 0.93 <= found["impact_ratio"] <= 0.975, found
+    if found["true"] == 0:
+        assert abs(found["debiased"]) < found["naive"] / 3, found
+    else:
+        assert abs(found["debiased"] - found["true"]) < 0.01, found
+
+
+@pytest.mark.parametrize("name", ["2 equal groups", "2 groups, far apart", "5 groups, four equal"])
+def test_a_true_limit_is_rarely_refuted_and_a_false_one_rarely_confirmed(name):
+    errors = verdict_errors(BY_NAME[name], episodes=50, replications=400)
+    assert errors["refuted"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400), errors
+    assert errors["confirmed"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400), errors
+
+
+def test_the_noise_floor_is_what_equal_groups_show():
+    shown = [estimate_bias(totals_of("5 equal groups", seed=s))[0][0].estimate for s in range(300)]
+    (found,), _ = estimate_bias(totals_of("5 equal groups"))
+    assert found.noise_floor == pytest.approx(np.mean([s for s in shown if s is not None]), rel=0.25)
+    assert found.noise_floor_high == pytest.approx(np.quantile([s for s in shown if s is not None], 0.95), rel=0.25)
+
+
+def test_bias_is_the_difference_of_pooled_rates():
+    totals = totals_of("3 groups, one tiny", groups=["x", "y", "z"])
+    rate = totals.supply.sum(0)[0] / totals.demand.sum(0)[0]
+    (found,), unknown = estimate_bias(totals)
+    assert found.estimate == np.ptp(rate)
+    assert found.highest == "xyz"[rate.argmax()]
+    assert found.lowest == "xyz"[rate.argmin()]
+    assert not unknown
+    (ratio,), _ = estimate_impact_ratio(totals)
+    assert ratio.estimate == pytest.approx(rate.min() / rate.max())
+
+
+def test_permuting_groups_changes_nothing():
+    totals = totals_of("5 groups, four equal")
+    other = EpisodeTotals.of(totals.supply[..., ::-1], totals.demand[..., ::-1])
+    (a,), (b,) = estimate_bias(totals)[0], estimate_bias(other)[0]
+    assert a.estimate == pytest.approx(b.estimate)
+    assert a.low == pytest.approx(b.low, rel=0.1)
+    assert a.high == pytest.approx(b.high, rel=0.05)
+
+
+def test_more_episodes_narrow_the_interval():
+    widths = []
+    for episodes in (50, 200, 800):
+        (found,), _ = estimate_bias(totals_of("2 groups, far apart", episodes))
+        widths.append((found.high or 0) - (found.low or 0))
+    assert widths[0] / widths[1] == pytest.approx(2, rel=0.3)
+    assert widths[1] / widths[2] == pytest.approx(2, rel=0.3)
+
+
+def test_a_group_without_demand_leaves_the_others_compared():
+    totals = totals_of("5 groups, four equal")
+    supply, demand = totals.supply.copy(), totals.demand.copy()
+    supply[..., 4] = demand[..., 4] = 0
+    (found,), unknown = estimate_bias(EpisodeTotals.of(supply, demand))
+    (without,), _ = estimate_bias(EpisodeTotals.of(supply[..., :4], demand[..., :4]))
+    assert not unknown
+    assert found == without
+
+
+def test_fewer_than_two_groups_with_demand():
+    totals = totals_of("2 equal groups", groups=["a", "b"])
+    supply, demand = totals.supply.copy(), totals.demand.copy()
+    supply[..., 1] = demand[..., 1] = 0
+    lone = EpisodeTotals.of(supply, demand, groups=["a", "b"])
+    (found,), (entry,) = estimate_bias(lone)
+    assert found.estimate is None
+    assert entry.what == "bias"
+    assert "1 of 2 groups (a) had enough demand" in entry.reason
+    (ratio,), (entry,) = estimate_impact_ratio(lone)
+    assert ratio.estimate is None
+    with pytest.raises(NotEstimableError, match="cannot be tested"):
+        bias_limit_test(lone, 0.1)
+
+
+def test_one_episode_gives_an_estimate_without_interval():
+    totals = EpisodeTotals.of([[1.0, 3.0]], [[4.0, 4.0]])
+    (found,), (entry,) = estimate_bias(totals)
+    assert found.estimate == 0.5
+    assert found.low is found.debiased is found.noise_floor is None
+    assert "1 episode" in entry.reason
+    (ratio,), _ = estimate_impact_ratio(totals)
+    assert ratio.estimate == pytest.approx(1 / 3)
+    with pytest.raises(NotEstimableError, match="1 episode"):
+        bias_limit_test(totals, 0.1)
+
+
+def test_impact_ratio_where_somebody_or_everybody_gets_nothing():
+    demand = np.full((4, 2), 5.0)
+    (ratio,), (entry,) = estimate_impact_ratio(EpisodeTotals.of([[0, 1]] * 4, demand))
+    assert (ratio.estimate, ratio.low) == (0.0, None)
+    assert "group 0 never received anything" in entry.reason
+    (ratio,), (entry,) = estimate_impact_ratio(EpisodeTotals.of(np.zeros((4, 2)), demand))
+    assert ratio.estimate is None
+    assert "no group received anything" in entry.reason
+
+
+def test_verdicts():
+    totals = totals_of("2 groups, far apart")
+    assert bias_limit_test(totals, 0.1).verdict == "refuted"
+    assert bias_limit_test(totals, 0.3).verdict == "not refuted"
+    assert bias_limit_test(totals, 0.5).verdict == "confirmed"
+    assert "bias <= 0.5: confirmed" in str(bias_limit_test(totals, 0.5))
+    equal = totals_of("2 equal groups")
+    assert bias_limit_test(equal, 0.0).verdict == "not refuted"  # equality can never be confirmed
+
+
+def test_one_bad_criterion_refutes_and_all_must_pass_to_confirm():
+    good, bad = totals_of("2 equal groups"), totals_of("2 groups, far apart")
+    both = EpisodeTotals.of(
+        np.concatenate([good.supply, bad.supply], axis=1), np.concatenate([good.demand, bad.demand], axis=1)
+    )
+    assert bias_limit_test(both, 0.1).verdict == "refuted"
+    assert bias_limit_test(both, 0.5).verdict == "confirmed"
+    assert bias_limit_test(both, 0.1).p_refute == pytest.approx(2 * bias_limit_test(bad, 0.1).p_refute)
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    totals = totals_of("5 groups, evenly spaced")
+    assert estimate_bias(totals, seed=3) == estimate_bias(totals, seed=3)
+    assert estimate_bias(totals, seed=3) != estimate_bias(totals, seed=4)
+
+
+def test_bias_does_not_depend_on_how_rates_got_their_intervals():
+    totals = totals_of("2 equal groups")
+    assert estimate_bias(totals, estimate_rates(totals, method="jackknife")) == estimate_bias(totals)
+
+
+@pytest.mark.parametrize("limit", [-0.1, np.nan, np.inf])
+def test_limits_that_make_no_sense_are_refused(limit):
+    with pytest.raises(InvalidInputError, match="limit is"):
+        bias_limit_test(totals_of("2 equal groups"), limit)

@@ -1,0 +1,115 @@
+"""The range of true values behind noisy estimates: its statistic by brute force, its laws, its edge cases."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from elbert.fairness.spread import Noise, estimate_spread, exceeds, excess_ratio, noise_of, tie
+
+
+def brute_force(z, error, limit):
+    pairs = permutations(range(z.size), 2)
+    return max((z[i] - z[j] - limit) / (error[i] + error[j]) for i, j in pairs)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 8, 9, 14])
+@pytest.mark.parametrize("limit", [0.0, 0.3, 2.0])
+def test_the_statistic_is_the_largest_over_all_pairs(groups, limit):
+    rng = np.random.default_rng(groups)
+    z, error = rng.normal(size=(200, groups)), rng.gamma(1.0, size=groups) + 0.01
+    expected = [brute_force(row, error, limit) for row in z]
+    np.testing.assert_allclose(excess_ratio(z, error, limit), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_one_group_is_never_compared_with_itself():
+    # one group's error is so large that, alone, it would be both ends of the range
+    for groups in (3, 12):
+        z, error = np.linspace(0.0, 0.1, groups)[None], np.full(groups, 0.01)
+        error[1] = 5.0
+        assert excess_ratio(z, error, 1.0)[0] == pytest.approx(brute_force(z[0], error, 1.0))
+
+
+@pytest.mark.parametrize("span", [0.0, 0.2, 0.9, 3.0])
+def test_tied_values_have_the_range_asked_for(span):
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        z, error = rng.random(5), rng.random(5) * 0.2 + 0.01
+        assert np.ptp(tie(z, error, span, 1.0)) == pytest.approx(span, abs=1e-9)
+
+
+def test_near_ties_are_made_exact_and_clear_differences_kept():
+    z, error = np.array([0.0, 0.05, 0.5, 0.98, 1.0]), np.full(5, 0.1)
+    np.testing.assert_allclose(tie(z, error, 1.0, 1.0), [0, 0, 0.5, 1, 1])
+
+
+def test_noise_has_the_covariance_of_the_mean():
+    rng = np.random.default_rng(0)
+    mixed = rng.normal(size=(200, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0], [0, 0.3, 0.1]])
+    expected = np.cov(mixed, rowvar=False) / 200
+    noise = noise_of(mixed, seed=0, draws=40_000)
+    np.testing.assert_allclose(noise.error, np.sqrt(np.diag(expected)), rtol=1e-12)
+    np.testing.assert_allclose(np.cov(noise.normal, rowvar=False), expected, atol=0.03 * expected.max())
+    np.testing.assert_allclose(noise.normal.mean(axis=0), 0, atol=1e-12)
+
+
+def test_noise_of_more_groups_than_episodes():
+    residuals = np.random.default_rng(0).normal(size=(5, 40))
+    noise = noise_of(residuals, seed=0, draws=40_000)
+    np.testing.assert_allclose(noise.normal.std(axis=0), noise.error, rtol=0.05)
+
+
+def two_groups(difference):
+    """Two estimates whose difference has standard error 1, known exactly."""
+    half = np.random.default_rng(0).normal(size=(20_000, 2)) * np.sqrt(0.5)
+    draws = np.concatenate([half, -half])
+    return np.array([difference, 0.0]), Noise(np.full(2, np.sqrt(0.5)), draws, draws)
+
+
+def test_two_groups_far_apart_give_the_normal_interval():
+    z, noise = two_groups(10.0)
+    found = estimate_spread(z, noise, confidence=0.95)
+    half = np.quantile(np.abs(noise.heavy[:, 0] - noise.heavy[:, 1]), 0.95)
+    assert half == pytest.approx(1.96, rel=0.03)
+    assert (found.low, found.high) == pytest.approx((10 - half, 10 + half), abs=5e-3)
+    assert found.debiased == pytest.approx(10, abs=1e-3)
+
+
+def test_two_equal_groups_give_an_interval_from_zero():
+    found = estimate_spread(*two_groups(0.5), confidence=0.95)
+    assert found.low == 0
+    assert found.floor == pytest.approx(np.sqrt(2 / np.pi), rel=0.02)  # E |N(0, 1)|
+    assert found.floor_high == pytest.approx(1.96, rel=0.02)
+    assert found.debiased == pytest.approx(0.5 - np.sqrt(2 / np.pi), abs=0.02)  # noise alone shows more
+    assert estimate_spread(*two_groups(1.9), confidence=0.95).low == 0
+    assert estimate_spread(*two_groups(2.1), confidence=0.95).low > 0
+
+
+def test_p_values_of_two_groups_are_those_of_a_normal_difference():
+    assert exceeds(*two_groups(1.96), 0.0) == pytest.approx(0.05, abs=0.005)  # two-sided at 0
+    assert exceeds(*two_groups(6.645), 5.0) == pytest.approx(0.05, abs=0.005)  # one-sided far from it
+
+
+def test_a_tiny_noisy_group_does_not_hide_a_clear_difference():
+    half = np.random.default_rng(0).normal(size=(2000, 3)) * [0.002, 0.002, 0.16]
+    noise = Noise(np.array([0.002, 0.002, 0.16]), np.concatenate([half, -half]), np.concatenate([half, -half]))
+    found = estimate_spread(np.array([0.5, 0.6, 0.55]), noise, confidence=0.95)
+    assert found.low > 0.09
+    assert found.high > 0.2  # the tiny group itself may be far off
+    assert found.low <= found.debiased <= found.high
+
+
+def test_no_noise_no_interval():
+    noise = noise_of(np.zeros((5, 3)), seed=0)
+    found = estimate_spread(np.array([0.1, 0.5, 0.3]), noise, confidence=0.95)
+    assert found == pytest.approx((0.4, 0.4, 0.4, 0.4, 0.0, 0.0))
+    assert exceeds(np.array([0.1, 0.5]), noise_of(np.zeros((5, 2)), seed=0), 0.3) == 0
+    assert exceeds(np.array([0.1, 0.5]), noise_of(np.zeros((5, 2)), seed=0), 0.5) == 1
+
+
+def test_one_group_without_noise_among_noisy_ones():
+    noise = noise_of(np.random.default_rng(0).normal(size=(50, 3)) * [0.0, 0.7, 0.7], seed=0)
+    found = estimate_spread(np.array([1.0, 0.4, 0.5]), noise, confidence=0.95)
+    assert 0 < found.low < 0.6 < found.high < 1
+    both = noise_of(np.random.default_rng(0).normal(size=(50, 3)) * [0.0, 0.0, 0.7], seed=0)
+    assert 0.599 < estimate_spread(np.array([1.0, 0.4, 0.7]), both, confidence=0.95).low <= 0.6

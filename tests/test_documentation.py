@@ -1,0 +1,84 @@
+"""Everything the README and the docs show is run, and prints what they say it prints."""
+
+import contextlib
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WRITES = re.compile(r"^Written: .*$", re.MULTILINE)
+
+
+def blocks(page):
+    return [(language, body) for language, body in BLOCK.findall(page.read_text())]
+
+
+def lines(text):
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(b[0] == "python" for b in blocks(p))], ids=lambda p: p.name)
+def test_python_blocks_print_what_the_page_shows(page):
+    """The blocks of a page share one namespace, as for a reader who types them in order."""
+    namespace = {"__name__": "__main__"}
+    following = blocks(page)
+    for (language, body), (after, shown) in zip(following, [*following[1:], ("", "")], strict=True):
+        if language != "python":
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(body, str(page), "exec"), namespace)  # noqa: S102  (our own documentation)
+        if after == "text":
+            assert lines(printed.getvalue()) == lines(shown)
+        else:
+            assert not printed.getvalue(), "the page does not show what this block prints"
+
+
+def commands(page):
+    """(command, the output shown below it) for every line that starts with $ in a console block."""
+    for language, body in blocks(page):
+        if language == "console":
+            for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                command, _, shown = part.partition("\n")
+                yield command, shown
+
+
+COMMANDS = [pytest.param(*c, id=f"{p.name}: {c[0]}") for p in PAGES for c in commands(p)]
+
+
+def test_there_is_something_to_run():
+    assert any("make demo" in str(c.id) for c in COMMANDS)
+    assert any("make test" in str(c.id) for c in COMMANDS)
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS)
+def test_commands_do_what_the_page_says(command, shown, tmp_path):
+    words = command.split()
+    if words == ["make", "test"]:
+        words.append("--dry-run")  # these tests are part of it
+    elif words[0] == "make":
+        words.append(f"OUT={tmp_path}")
+    elif words[0] == ".venv/bin/elbert":
+        words[0] = shutil.which("elbert", path=ROOT / ".venv" / "bin") or "elbert"
+        words = [str(tmp_path / "demo") if word == "demo" else word for word in words]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    if shown.strip():
+        assert lines(WRITES.sub("", done.stdout)) == lines(WRITES.sub("", shown))
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target

@@ -1,0 +1,55 @@
+"""The package as its users meet it: imports, names, documentation."""
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import elbert
+
+MODULES = [m.name for m in pkgutil.walk_packages(elbert.__path__, "elbert.") if m.name != "elbert.__main__"]
+
+
+def modules_after(statement):
+    """Top-level modules that a fresh interpreter has loaded after a statement."""
+    code = f"{statement}\nimport sys; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_loads_nothing_heavy():
+    assert not modules_after("import elbert") & {"jax", "numpy", "scipy", "matplotlib", "polars", "rich"}
+
+
+def test_numpy_users_do_not_pay_for_jax():
+    code = "import elbert; print(elbert.benefit_report([[1, 2], [2, 1]], [[3, 3], [3, 3]]))"
+    assert not modules_after(code) & {"jax", "matplotlib", "polars"}
+
+
+def test_every_public_name_exists_and_is_documented():
+    for name in elbert.__all__:
+        assert getattr(elbert, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = elbert.nothing
+    assert set(elbert.__all__) <= set(dir(elbert))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_everything_public_has_a_docstring(module):
+    loaded = importlib.import_module(module)
+    assert loaded.__doc__
+    for name, value in vars(loaded).items():
+        ours = getattr(value, "__module__", None) == module
+        if ours and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+            assert inspect.getdoc(value), f"{module}.{name}"
+
+
+def test_the_fairness_functions_open_with_their_equation():
+    from elbert import fairness
+
+    for name in ("totals", "benefit_rate", "bias", "impact_ratio", "soft_bias", "squared_bias", "penalty_slope"):
+        first = (inspect.getdoc(getattr(fairness, name)) or "").splitlines()[0]
+        assert any(sign in first for sign in "=/"), name
