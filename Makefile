@@ -47,4 +47,4 @@ $(VENV)/installed-dev: $(VENV)/python pyproject.toml constraints.txt
 	touch $(VENV)/installed $@
 
 clean:
-	rm -rf $(VENV) $(OUT)
+	rm -rf $(VENV) demo

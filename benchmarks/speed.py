@@ -1,6 +1,6 @@
 """How long the fairness room takes, beside the plain way of doing the same work, measured in one run.
 
-    python benchmarks/speed.py
+python benchmarks/speed.py
 """
 
 import subprocess

@@ -73,6 +73,11 @@ def test_commands_do_what_the_page_says(command, shown, tmp_path):
         assert lines(WRITES.sub("", done.stdout)) == lines(WRITES.sub("", shown))
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_nothing_was_left_to_be_filled_in(page):
+    assert not re.findall(r"\b[A-Z]+_[A-Z]+_?[A-Z]*\b(?=\n)|TODO|TBD|FIXME", page.read_text())
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 

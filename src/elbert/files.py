@@ -1,7 +1,8 @@
 """Files are written whole: aside first, then renamed, so that a reader never meets half a file."""
 
+import contextlib
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from elbert.errors import ElbertError
@@ -14,27 +15,22 @@ class FileError(ElbertError, OSError):
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write the content under this name, all of it or nothing; folders on the way are made."""
     data = content.encode("utf-8") if isinstance(content, str) else content
-    aside: str | None = None
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
+        with aside.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(aside, 0o666 & ~_umask())
-        os.replace(aside, path)
+        aside.replace(path)
     except OSError as error:
-        if aside is not None and os.path.exists(aside):
-            os.unlink(aside)
+        _remove(aside)
         raise FileError(
             f"Cannot write {path} ({error.strerror or error}). Name a folder that can be written, on a disk with room. "
             "What stood there before is unchanged."
         ) from error
 
 
-def _umask() -> int:
-    """The process's umask; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):  # the folder itself may be out of reach: then nothing of ours is in it
+        path.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.coverage import SITUATIONS, bias_coverage, simulate, verdict_errors
 from elbert.errors import InvalidInputError, NotEstimableError
-from elbert.fairness import EpisodeTotals, bias_limit_test, estimate_bias, estimate_impact_ratio, estimate_rates
+from elbert.fairness import EpisodeTotals, bias_limit_test, estimate_bias, estimate_impact_ratio
 
 BY_NAME = {situation.name: situation for situation in SITUATIONS}
 
@@ -16,20 +16,38 @@ def totals_of(name, episodes=50, seed=0, **names):
 
 
 @pytest.mark.parametrize(
-    "name", ["2 equal groups", "2 groups, close", "2 groups, far apart", "5 equal groups", "5 groups, four equal"]
+    "name",
+    [
+        "2 equal groups",
+        "2 groups, close",
+        "2 groups, far apart",
+        "5 equal groups",
+        "5 groups, four equal",
+        "5 groups, evenly spaced",
+    ],
 )
 @pytest.mark.parametrize("episodes", [50, 500])
 def test_coverage_of_bias_and_impact_ratio_is_nominal(name, episodes):
     found = bias_coverage(BY_NAME[name], episodes=episodes, replications=700)
     assert 0.93 <= found["bias"] <= 0.97, found
-    assert 0.93 <= found["impact_ratio"] <= 0.975, found
+    assert 0.93 <= found["impact_ratio"] <= 0.97, found
     if found["true"] == 0:
         assert abs(found["debiased"]) < found["naive"] / 3, found
     else:
         assert abs(found["debiased"] - found["true"]) < 0.01, found
 
 
-@pytest.mark.parametrize("name", ["2 equal groups", "2 groups, far apart", "5 groups, four equal"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "2 equal groups",
+        "2 groups, far apart",
+        "5 groups, four equal",
+        "3 groups, one tiny",
+        "2 equal groups, one sparse",
+        "2 equal groups, rarely refused",
+    ],
+)
 def test_a_true_limit_is_rarely_refuted_and_a_false_one_rarely_confirmed(name):
     errors = verdict_errors(BY_NAME[name], episodes=50, replications=400)
     assert errors["refuted"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400), errors
@@ -127,7 +145,42 @@ def test_verdicts():
     assert bias_limit_test(totals, 0.5).verdict == "confirmed"
     assert "bias <= 0.5: confirmed" in str(bias_limit_test(totals, 0.5))
     equal = totals_of("2 equal groups")
-    assert bias_limit_test(equal, 0.0).verdict == "not refuted"  # equality can never be confirmed
+    assert bias_limit_test(equal, 0.0).verdict == "not refuted"
+
+
+@pytest.mark.parametrize("rates", [[1.0, 1.0], [0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]])
+@pytest.mark.parametrize("episodes", [2, 50])
+def test_equality_is_never_confirmed_and_never_refuted_by_rounding(rates, episodes):
+    demand = np.random.default_rng(0).poisson(20, (episodes, len(rates))) + 1.0
+    assert bias_limit_test(EpisodeTotals.of(demand * rates, demand), 0.0).verdict == "not refuted"
+
+
+def test_two_lucky_people_refute_nothing():
+    """Demand of 1 in 2 of 50 episodes, both accepted: the rate is 1, and next to nothing is known of it."""
+    totals = totals_of("2 equal groups")
+    supply, demand = totals.supply.copy(), totals.demand.copy()
+    supply[..., 1] = demand[..., 1] = 0
+    supply[:2, :, 1] = demand[:2, :, 1] = 1
+    small = EpisodeTotals.of(supply, demand)
+    (found,), _ = estimate_bias(small)
+    assert found.low == 0
+    assert (found.high or 0) > 0.5
+    assert bias_limit_test(small, 0.0).verdict == "not refuted"
+
+
+@pytest.mark.parametrize("episodes", [2, 3])
+def test_few_episodes_of_many_equal_groups_refute_nothing(episodes):
+    rng = np.random.default_rng(0)
+    demand = rng.poisson(20, (episodes, 100)) + 1
+    for _ in range(20):
+        assert bias_limit_test(EpisodeTotals.of(rng.binomial(demand, 0.5), demand), 0.0).verdict == "not refuted"
+
+
+def test_high_confidence_has_enough_draws_behind_it():
+    totals = totals_of("2 groups, far apart")
+    assert bias_limit_test(totals, 0.1, confidence=0.999).verdict == "refuted"
+    many = EpisodeTotals.of(np.repeat(totals.supply, 60, axis=1), np.repeat(totals.demand, 60, axis=1))
+    assert bias_limit_test(many, 0.1).verdict == "refuted"
 
 
 def test_one_bad_criterion_refutes_and_all_must_pass_to_confirm():
@@ -146,12 +199,7 @@ def test_the_same_seed_gives_the_same_numbers():
     assert estimate_bias(totals, seed=3) != estimate_bias(totals, seed=4)
 
 
-def test_bias_does_not_depend_on_how_rates_got_their_intervals():
-    totals = totals_of("2 equal groups")
-    assert estimate_bias(totals, estimate_rates(totals, method="jackknife")) == estimate_bias(totals)
-
-
-@pytest.mark.parametrize("limit", [-0.1, np.nan, np.inf])
+@pytest.mark.parametrize("limit", [-0.1, np.nan, np.inf, None, "0.1"])
 def test_limits_that_make_no_sense_are_refused(limit):
     with pytest.raises(InvalidInputError, match="limit is"):
         bias_limit_test(totals_of("2 equal groups"), limit)

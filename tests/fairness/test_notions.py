@@ -19,6 +19,8 @@ GROUP = np.array([0, 0, 0, 1, 1, 1])
 DECISION = np.array([1, 0, 1, 0, 0, 1])
 QUALIFIED = np.array([1, 1, 0, 1, 0, 1])
 
+EO = NOTIONS["equal-opportunity"]
+
 BY_HAND = {
     "demographic-parity": ([[2, 1]], [[3, 3]]),
     "equal-opportunity": ([[1, 1]], [[2, 2]]),
@@ -110,14 +112,28 @@ def test_a_notion_of_ones_own():
     assert not Notion("m", Criterion("x", lambda d, q: d, lambda d, q: q, bounded=False)).bounded
 
 
+def test_an_amount_may_be_the_same_for_everybody():
+    everyone = Notion("everyone", Criterion("all", supply=lambda d, q: d, demand=lambda d, q: 1))
+    np.testing.assert_array_equal(everyone.total([0, 1], [1, 0], groups=2).demand, [[1, 1]])
+
+
+def test_no_outcomes_no_supply_no_demand():
+    total = EO.total([], [], [], groups=2)
+    np.testing.assert_array_equal(total.demand, [[0.0, 0.0]])
+    assert total.supply.dtype == float
+
+
+def test_a_padding_index_counts_nobody_under_jit():
+    group, ones = jnp.array([1, -1, 2]), jnp.ones(3)
+    total = jax.jit(lambda g: EO.total(g, ones, ones, groups=2))(group)
+    np.testing.assert_array_equal(total.supply, [[0, 1]])
+
+
 def test_names_are_found_and_the_nearest_is_offered():
     assert get_notion("equal-opportunity") is NOTIONS["equal-opportunity"]
     assert get_notion(NOTIONS["equal-opportunity"]).name == "equal-opportunity"
     with pytest.raises(InvalidInputError, match="Did you mean 'equal-opportunity'"):
         get_notion("equal_oportunity")
-
-
-EO = NOTIONS["equal-opportunity"]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +148,13 @@ EO = NOTIONS["equal-opportunity"]
         (lambda: EO.total([0], [np.nan], [1], groups=2), "not finite"),
         (lambda: EO.total([0, 1], [1], [1], groups=2), "shapes"),
         (lambda: EO.total([0], [1], [1], groups=0), "groups is 0"),
+        (lambda: EO.total([0], [1], [1], groups=2.0), "groups is 2.0"),  # pyright: ignore[reportArgumentType]
+        (lambda: EO.total([[0], [1, 1]], [1], [1], groups=2), "group is not an array"),
+        (lambda: NOTIONS["discovery-probability"].total([0], [3], [-4], groups=2), "demand is negative"),
+        (
+            lambda: Notion("n", Criterion("c", lambda d, q: 3 * d, lambda d, q: q)).total([0], [1], [1], groups=2),
+            "exceeds",
+        ),
         (lambda: Notion("empty"), "no criterion"),
     ],
 )

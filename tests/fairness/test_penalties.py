@@ -95,6 +95,8 @@ def test_jax_rates_stay_with_jax():
     assert slope.dtype == jnp.float32
     with jax.checking_leaks():
         np.testing.assert_allclose(jax.jit(penalty_slope)(rates), penalty_slope(RATES), rtol=1e-4)
+    constant = jax.jit(lambda x: x + penalty_slope(RATES).sum())(0.0)  # NumPy rates inside a traced function
+    assert float(constant) == pytest.approx(penalty_slope(RATES).sum(), abs=1e-6)
     batch = jnp.stack([rates, 1 - rates])
     np.testing.assert_allclose(jax.vmap(penalty_slope)(batch)[1], penalty_slope(batch[1]), rtol=1e-5)
 
@@ -104,7 +106,11 @@ def test_jax_rates_stay_with_jax():
     [
         (lambda: squared_bias(np.ones((2, 2, 2))), r"\[groups\] or \[criteria, groups\]"),
         (lambda: squared_bias(RATES, kind="smooth"), "kind is 'smooth'"),  # pyright: ignore[reportArgumentType]
-        (lambda: penalty_slope(RATES, lambda z: z**2), "does not return one number"),
+        (lambda: penalty_slope(RATES, lambda z: z**2), "not one number"),
+        (lambda: penalty_slope(RATES, lambda z: None), "returns NoneType"),
+        (lambda: penalty_slope(RATES, lambda z: (z > 0).sum()), "returns int"),
+        (lambda: penalty_slope(RATES, lambda z: float(z.sum())), "Write it with jax.numpy"),
+        (lambda: penalty_slope(RATES, "hard"), "penalty is 'hard'"),  # pyright: ignore[reportArgumentType]
         (lambda: penalty_slope(RATES, lambda z: float(np.asarray(z).max())), "Write it with jax.numpy"),
         (lambda: penalty_slope(np.zeros(2), lambda z: jnp.sqrt(z.sum())), "not finite at the rates"),
     ],

@@ -137,6 +137,26 @@ def test_jitted_totals_and_rates_equal_plain_ones():
     np.testing.assert_allclose(batch, SUPPLY / DEMAND, rtol=1e-6)
 
 
+def test_counts_beyond_single_precision_add_up():
+    ones = np.ones((2**24 + 2, 1), dtype=np.float32)
+    assert totals(ones, ones).supply[0] == 2**24 + 2
+
+
+def test_lists_of_jax_arrays_are_welcome():
+    assert bias([jnp.float32(0.25), jnp.float32(0.5)]) == 0.25
+    assert jax.jit(lambda a, b: bias([a, b]))(0.25, 0.5) == 0.25
+
+
+def test_discount_can_be_traced():
+    jitted = jax.jit(lambda g: totals(jnp.asarray(SUPPLY), jnp.asarray(DEMAND), discount=g).supply)(0.5)
+    np.testing.assert_allclose(jitted, [2.5, 0.5, 2])
+
+
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_comparing_nobody_is_nan_under_jit(compare):
+    assert np.isnan(jax.jit(compare)(jnp.array([0.1, 0.2]), where=jnp.array([False, False])))
+
+
 def test_beta_can_be_mapped_over():
     rates, temperatures = jnp.array([0.1, 0.5, 0.7]), jnp.array([1.0, 20.0])
     mapped = jax.vmap(lambda beta: soft_bias(rates, beta=beta))(temperatures)
@@ -192,7 +212,12 @@ def test_a_group_without_demand_has_no_rate():
         (lambda: totals(SUPPLY, DEMAND, discount=1.5), "discount is 1.5"),
         (lambda: soft_bias([0.1, 0.2], beta=0.0), "beta is 0.0"),
         (lambda: soft_bias([0.1, 0.2], beta=np.inf), "beta is inf"),
-        (lambda: soft_bias([0.1, 0.2], beta=np.ones(2)), "Give one temperature"),
+        (lambda: soft_bias([0.1, 0.2], beta=np.ones(2)), "map over several"),
+        (lambda: soft_bias([0.1, 0.2], beta="20"), "beta is '20'"),  # pyright: ignore[reportArgumentType]
+        (lambda: soft_bias([0.1, 0.2], beta=1e-310), "beta is 1e-310"),
+        (lambda: soft_bias(jnp.array([0.1, 0.2]), beta=1e39), "beta is 1e[+]39"),
+        (lambda: totals(SUPPLY, DEMAND, axis=0.0), "axis is 0.0"),  # pyright: ignore[reportArgumentType]
+        (lambda: totals(SUPPLY, DEMAND, discount="1"), "discount is '1'"),  # pyright: ignore[reportArgumentType]
         (lambda: bias(0.5), "one rate per group"),
         (lambda: bias([0.1, 0.2], where=[1, 0]), "where has dtype"),
         (lambda: bias([0.1, 0.2], where=[True, False, True]), "where has shape"),

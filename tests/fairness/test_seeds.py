@@ -43,6 +43,11 @@ def test_the_same_seed_gives_the_same_numbers():
     assert summarise_seeds(scores, seed=1) != summarise_seeds(scores, seed=2)
 
 
+def test_too_few_resamples_are_refused():
+    with pytest.raises(InvalidInputError, match="resamples is 0"):
+        summarise_seeds([1.0, 2.0], resamples=0)
+
+
 @pytest.mark.parametrize("scores", [[], np.ones((2, 2, 2)), [1.0, np.nan]])
 def test_bad_scores_are_refused(scores):
     with pytest.raises(InvalidInputError):

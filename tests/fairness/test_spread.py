@@ -4,8 +4,18 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from elbert.fairness.spread import Noise, estimate_spread, exceeds, excess_ratio, noise_of, tie
+from elbert.fairness.spread import (
+    Noise,
+    draws_for,
+    estimate_spread,
+    exceeds,
+    excess_ratio,
+    noise_of,
+    shrink,
+    tie,
+)
 
 
 def brute_force(z, error, limit):
@@ -35,28 +45,71 @@ def test_tied_values_have_the_range_asked_for(span):
     rng = np.random.default_rng(1)
     for _ in range(50):
         z, error = rng.random(5), rng.random(5) * 0.2 + 0.01
-        assert np.ptp(tie(z, error, span, 1.0)) == pytest.approx(span, abs=1e-9)
+        assert np.ptp(tie(z, z, error, span, 1.0)) == pytest.approx(span, abs=1e-9)
+        assert np.ptp(tie(z, shrink(z, error), error, span, 1.0)) == pytest.approx(span, abs=1e-9)
 
 
 def test_near_ties_are_made_exact_and_clear_differences_kept():
     z, error = np.array([0.0, 0.05, 0.5, 0.98, 1.0]), np.full(5, 0.1)
-    np.testing.assert_allclose(tie(z, error, 1.0, 1.0), [0, 0, 0.5, 1, 1])
+    np.testing.assert_allclose(tie(z, z, error, 1.0, 1.0), [0, 0, 0.5, 1, 1])
+
+
+def test_rounding_never_keeps_the_search_going():
+    z = np.full((3, 12), 1 / 3) + np.random.default_rng(0).normal(size=(3, 12)) * 1e-17
+    error = np.full(12, 1e-17) * np.random.default_rng(1).random(12)
+    assert np.isfinite(excess_ratio(z, error, 0.0)).all()
+
+
+def test_shrunk_estimates_scatter_as_the_true_values_do():
+    rng = np.random.default_rng(0)
+    true, error = rng.normal(size=4000), rng.random(4000) + 0.5
+    assert shrink(true + error * rng.normal(size=4000), error).std() == pytest.approx(1, rel=0.05)
+    assert shrink(error * rng.normal(size=4000), error).std() < 0.3
+    np.testing.assert_allclose(shrink(np.array([0.0, 100.0]), np.ones(2)), [0.0, 100.0], atol=0.1)
+
+
+def noise_from(residuals, **arguments):
+    """Noise of the mean of residuals with demand in every episode."""
+    residuals = residuals - residuals.mean(axis=0)
+    episodes = residuals.shape[0]
+    error = residuals.std(axis=0, ddof=1) / np.sqrt(episodes)
+    counts = np.full(residuals.shape[1], episodes)
+    return noise_of(residuals, error, counts, **{"seed": 0, "draws": 4000} | arguments)
 
 
 def test_noise_has_the_covariance_of_the_mean():
     rng = np.random.default_rng(0)
     mixed = rng.normal(size=(200, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0], [0, 0.3, 0.1]])
     expected = np.cov(mixed, rowvar=False) / 200
-    noise = noise_of(mixed, seed=0, draws=40_000)
-    np.testing.assert_allclose(noise.error, np.sqrt(np.diag(expected)), rtol=1e-12)
+    noise = noise_from(mixed, draws=40_000)
     np.testing.assert_allclose(np.cov(noise.normal, rowvar=False), expected, atol=0.03 * expected.max())
     np.testing.assert_allclose(noise.normal.mean(axis=0), 0, atol=1e-12)
 
 
 def test_noise_of_more_groups_than_episodes():
-    residuals = np.random.default_rng(0).normal(size=(5, 40))
-    noise = noise_of(residuals, seed=0, draws=40_000)
+    noise = noise_from(np.random.default_rng(0).normal(size=(5, 40)), draws=40_000)
     np.testing.assert_allclose(noise.normal.std(axis=0), noise.error, rtol=0.05)
+
+
+def test_few_episodes_make_heavy_tails():
+    residuals = np.random.default_rng(0).normal(size=(50, 2))
+    noise = noise_of(residuals, np.ones(2), np.array([3, 50]), draws=200_000, seed=0)
+    quantiles = np.quantile(noise.heavy, 0.975, axis=0)
+    np.testing.assert_allclose(quantiles, stats.t.ppf(0.975, [2, 49]), rtol=0.05)
+
+
+def test_a_still_group_has_noise_of_the_size_it_is_given():
+    residuals = np.zeros((10, 2))
+    residuals[:, 1] = np.random.default_rng(0).normal(size=10)
+    noise = noise_of(residuals, np.array([0.5, 0.1]), np.array([10, 10]), draws=20_000, seed=0)
+    np.testing.assert_allclose(noise.normal.std(axis=0), [0.5, 0.1], rtol=0.05)
+    np.testing.assert_allclose(np.corrcoef(noise.normal, rowvar=False), np.eye(2), atol=0.03)
+
+
+def test_draws_are_enough_for_the_tail_and_not_too_many():
+    assert draws_for(5, 0.05) == 4000
+    assert draws_for(1000, 0.05) == 1000
+    assert draws_for(5, 0.001) == 50_000
 
 
 def two_groups(difference):
@@ -97,19 +150,3 @@ def test_a_tiny_noisy_group_does_not_hide_a_clear_difference():
     assert found.low > 0.09
     assert found.high > 0.2  # the tiny group itself may be far off
     assert found.low <= found.debiased <= found.high
-
-
-def test_no_noise_no_interval():
-    noise = noise_of(np.zeros((5, 3)), seed=0)
-    found = estimate_spread(np.array([0.1, 0.5, 0.3]), noise, confidence=0.95)
-    assert found == pytest.approx((0.4, 0.4, 0.4, 0.4, 0.0, 0.0))
-    assert exceeds(np.array([0.1, 0.5]), noise_of(np.zeros((5, 2)), seed=0), 0.3) == 0
-    assert exceeds(np.array([0.1, 0.5]), noise_of(np.zeros((5, 2)), seed=0), 0.5) == 1
-
-
-def test_one_group_without_noise_among_noisy_ones():
-    noise = noise_of(np.random.default_rng(0).normal(size=(50, 3)) * [0.0, 0.7, 0.7], seed=0)
-    found = estimate_spread(np.array([1.0, 0.4, 0.5]), noise, confidence=0.95)
-    assert 0 < found.low < 0.6 < found.high < 1
-    both = noise_of(np.random.default_rng(0).normal(size=(50, 3)) * [0.0, 0.0, 0.7], seed=0)
-    assert 0.599 < estimate_spread(np.array([1.0, 0.4, 0.7]), both, confidence=0.95).low <= 0.6

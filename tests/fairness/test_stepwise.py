@@ -50,6 +50,8 @@ def test_a_step_without_demand():
         stepwise_difference(supply, demand)
     assert stepwise_difference(supply, demand, without_demand="skip") == 0.5
     assert stepwise_squared_difference(supply, demand, without_demand="skip") == 0.25
+    with pytest.raises(NotEstimableError, match="At no step"):
+        stepwise_difference(supply[:1], demand[:1], without_demand="skip")
     weights = decision_weights(demand, aggregation="long-term")
     np.testing.assert_array_equal(np.isnan(weights), [[False, True], [False, False]])
     assert np.isnan(jax.jit(stepwise_squared_difference)(jnp.asarray(supply), jnp.asarray(demand)))
@@ -70,6 +72,7 @@ def test_jit_equals_plain_and_vmap_equals_loop(notion):
     "call",
     [
         lambda: stepwise_difference([1.0], [1.0]),
+        lambda: stepwise_difference(np.empty((0, 2)), np.empty((0, 2))),
         lambda: stepwise_difference(A.supply, A.demand, without_demand="nan"),  # pyright: ignore[reportArgumentType]
         lambda: decision_weights(A.demand, aggregation="daily"),  # pyright: ignore[reportArgumentType]
         lambda: decision_weights(-A.demand, aggregation="long-term"),

@@ -7,11 +7,11 @@ This room knows no environment, no network and no file: arrays of supply and dem
 - `notions`: from decisions about people to supply and demand.
 - `stepwise`: the step-wise notions of the earlier literature, to compare with.
 - `episodes`, `intervals`, `spread`, `inference`, `seeds`: statistics from per-episode totals and across training seeds.
-- `benefit_report`: all of it in one result object.
+- `benefits`: all of it in one result object.
 """
 
 from elbert.fairness.arrays import Array, ArrayLike
-from elbert.fairness.benefit_report import BenefitReport, CriterionBenefit, GroupBenefit, benefit_report
+from elbert.fairness.benefits import BenefitReport, CriterionBenefit, GroupBenefit, benefit_report
 from elbert.fairness.episodes import EpisodeTotals, NotEstimable
 from elbert.fairness.inference import (
     BiasEstimate,

@@ -1,9 +1,13 @@
 """Arrays of either kind: one definition serves NumPy and JAX, plain, jitted and vmapped.
 
+NumPy arrays are computed in float64, whatever they hold; JAX arrays keep their precision (float32 unless the user says
+otherwise, whose sums are exact for counts up to 2**24 only).
+
 Values can be inspected only where they are known. Inside `jax.jit` or `jax.vmap` an array has a shape but no values
 yet, so there only shapes are checked and what cannot be said becomes NaN, as each function documents.
 """
 
+import numbers
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = Union[np.ndarray[Any, Any], "jax.Array"]
 ArrayLike: TypeAlias = Array | list[Any] | tuple[Any, ...] | float
 
-SUPPLY_TOLERANCE = 1e-9
+SUPPLY_TOLERANCE = 1e-6
 """Relative room for rounding when supply is compared with demand."""
 
 
@@ -38,7 +42,9 @@ def has_values(*arrays: Any) -> bool:
 
 def as_array(values: Any, name: str) -> Any:
     """The values as a floating-point array of their own kind; refuses what holds no numbers."""
-    xp = namespace(values)
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInputError(f"{name} is a masked array, whose mask would be lost. Fill or drop the masked entries.")
+    xp = namespace(values, *values) if isinstance(values, list | tuple) else namespace(values)
     try:
         array = xp.asarray(values)
     except (ValueError, TypeError) as error:
@@ -47,6 +53,8 @@ def as_array(values: Any, name: str) -> Any:
         ) from error
     if array.dtype.kind not in "biuf" and not xp.issubdtype(array.dtype, xp.floating):
         raise InvalidInputError(f"{name} has dtype {array.dtype}. Give real numbers.")
+    if xp is np:
+        return array.astype(float)
     return array * 1.0 if array.dtype.kind in "biu" else array
 
 
@@ -68,31 +76,39 @@ def as_pair(supply: Any, demand: Any, *, bounded: bool = False) -> tuple[Any, An
     if supply.shape[-1] == 0:
         raise InvalidInputError("supply and demand have no group. Give at least one column, one per group.")
     if has_values(supply, demand):
-        _check_values(np.asarray(supply), np.asarray(demand), bounded=bounded)
+        check_amounts(np.asarray(supply), np.asarray(demand), bounded=bounded)
     return supply, demand
 
 
-def _check_values(supply: np.ndarray[Any, Any], demand: np.ndarray[Any, Any], *, bounded: bool) -> None:
-    for name, values in (("supply", supply), ("demand", demand)):
-        _refuse(
-            name, values, ~np.isfinite(values), "is not finite", "Remove or mend the missing entries before counting."
-        )
+def check_amounts(supply: np.ndarray[Any, Any], demand: np.ndarray[Any, Any], *, bounded: bool) -> None:
+    """Refuse supply and demand that are not finite, negative, or (if bounded) more supply than demand."""
+    mend = "Remove or mend the missing entries before counting."
+    _refuse("supply", supply, ~np.isfinite(supply), "is not finite", mend)
+    _refuse("demand", demand, ~np.isfinite(demand), "is not finite", mend)
     _refuse("demand", demand, demand < 0, "is negative", "Demand is an amount due: zero or more.")
-    _refuse(
-        "supply",
-        supply,
-        supply < 0,
-        "is negative",
-        "Supply is a benefit given: zero or more. A harm can be a criterion of its own.",
-    )
+    harm = "Supply is a benefit given: zero or more. A harm can be a criterion of its own."
+    _refuse("supply", supply, supply < 0, "is negative", harm)
     if bounded:
-        _refuse(
-            "supply",
-            supply,
-            supply > demand * (1 + SUPPLY_TOLERANCE) + SUPPLY_TOLERANCE,
-            "exceeds demand",
-            "Under this notion nobody receives more than is due; is the order of the arguments supply, demand?",
-        )
+        order = "Under this notion nobody receives more than is due; is the order of the arguments supply, demand?"
+        _refuse("supply", supply, supply > demand * (1 + SUPPLY_TOLERANCE), "exceeds demand", order)
+
+
+def as_number(value: Any, name: str, need: str, *, low: float = -np.inf, high: float = np.inf) -> Any:
+    """A single number from low to high; a traced one passes as it is. `need` says what makes sense."""
+    if not has_values(value):
+        return value
+    real = isinstance(value, numbers.Real | np.ndarray) or namespace(value) is not np
+    single = real and not isinstance(value, bool) and np.asarray(value).ndim == 0
+    if not single or not low <= float(value) <= high:
+        raise InvalidInputError(f"{name} is {value!r}. Give {need}.")
+    return value
+
+
+def as_whole(value: Any, name: str, need: str, *, low: int) -> int:
+    """A whole number of at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < low:
+        raise InvalidInputError(f"{name} is {value!r}. Give {need}.")
+    return int(value)
 
 
 def _refuse(name: str, values: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any], what: str, what_to_do: str) -> None:
@@ -101,5 +117,5 @@ def _refuse(name: str, values: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any]
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise InvalidInputError(
             f"{name} {what} in {int(wrong.sum())} of {wrong.size} entries, "
-            f"first at index {first} (value {values[first]:g}, group {first[-1]}). {what_to_do}"
+            f"first at index {first} (value {values[first]:g}). {what_to_do}"
         )

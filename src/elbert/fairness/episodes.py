@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import ArrayLike, as_pair
+from elbert.fairness.arrays import ArrayLike, as_array, as_pair, has_values
 from elbert.fairness.notions import Notion, get_notion
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -67,19 +67,26 @@ class EpisodeTotals:
             notion: names the criteria and refuses supply above demand where the notion forbids it.
         """
         notion = None if notion is None else get_notion(notion)
-        supply, demand = (np.asarray(values, dtype=float) for values in as_pair(supply, demand))
-        if supply.ndim == 2:
-            supply, demand = supply[:, None, :], demand[:, None, :]
-        if supply.ndim != 3:
+        if not has_values(supply, demand):
             raise InvalidInputError(
-                f"supply and demand have shape {supply.shape}. Give one total per episode: [episodes, groups] or "
+                "supply and demand have no values yet: statistics cannot be traced by jax.jit, vmap or grad. Call them "
+                "on the arrays that the traced function returns."
+            )
+        given: Any = np.array(as_array(supply, "supply"), float)
+        due: Any = np.array(as_array(demand, "demand"), float)
+        as_pair(given, due)
+        if given.ndim == 2:
+            given, due = given[:, None, :], due[:, None, :]
+        if given.ndim != 3:
+            raise InvalidInputError(
+                f"supply and demand have shape {given.shape}. Give one total per episode: [episodes, groups] or "
                 "[episodes, criteria, groups]; totals() adds up over steps."
             )
-        episodes, n_criteria, n_groups = supply.shape
+        episodes, n_criteria, n_groups = given.shape
         if episodes == 0:
-            raise InvalidInputError("There are no episodes (shape " + f"{supply.shape}). Give at least one.")
+            raise InvalidInputError(f"There are no episodes (shape {given.shape}). Give at least one.")
         if n_criteria == 0:
-            raise InvalidInputError(f"There are no criteria (shape {supply.shape}). Give at least one.")
+            raise InvalidInputError(f"There are no criteria (shape {given.shape}). Give at least one.")
         if n_groups < 2:
             raise InvalidInputError(
                 "There is one group only, and bias compares groups. Give a column for each of at least two groups."
@@ -88,17 +95,22 @@ class EpisodeTotals:
             raise InvalidInputError(
                 f"The notion {notion.name!r} has {len(notion.criteria)} criteria but the arrays have {n_criteria}."
             )
+        with np.errstate(over="ignore"):
+            if not np.isfinite(given.sum(axis=0) + due.sum(axis=0)).all():
+                raise InvalidInputError("The totals are too large to be added up. Count in larger units.")
         bounded = tuple(c.bounded for c in notion.criteria) if notion else (False,) * n_criteria
         for c, is_bounded in enumerate(bounded):
             if is_bounded:
-                as_pair(supply[:, c], demand[:, c], bounded=True)
+                as_pair(given[:, c], due[:, c], bounded=True)
         if criteria is None and notion is not None:
             criteria = [c.name for c in notion.criteria]
         elif criteria is None:
             criteria = ["benefit rate"] if n_criteria == 1 else [f"benefit rate {c}" for c in range(n_criteria)]
+        given.setflags(write=False)
+        due.setflags(write=False)
         return cls(
-            supply,
-            demand,
+            given,
+            due,
             _names(criteria, n_criteria, "criteria"),
             _names(range(n_groups) if groups is None else groups, n_groups, "groups"),
             bounded,
@@ -121,8 +133,9 @@ def count(number: int, noun: str) -> str:
 
 def _names(names: Sequence[Any], length: int, what: str) -> tuple[str, ...]:
     """Names as strings: as many as needed, no two alike."""
-    if isinstance(names, str) or len(names) != length:
-        raise InvalidInputError(f"{what} is {names!r}. Give {length} names, one for each.")
+    ordered = isinstance(names, Sequence) or hasattr(names, "__array__")
+    if isinstance(names, str | bytes) or not ordered or len(names) != length:
+        raise InvalidInputError(f"{what} is {names!r}. Give a list of {length} names, one for each.")
     strings = tuple(str(name) for name in names)
     if len(set(strings)) != length:
         twice = sorted({name for name in strings if strings.count(name) > 1})

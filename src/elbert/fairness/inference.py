@@ -1,15 +1,16 @@
 """What episodes say about the bias: estimate, upward bias removed, interval, noise floor, and a test of a limit."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import stdtr
 
-from elbert.errors import InvalidInputError, NotEstimableError
+from elbert.errors import NotEstimableError
+from elbert.fairness.arrays import as_number
 from elbert.fairness.episodes import EpisodeTotals, Floats, NotEstimable, count
-from elbert.fairness.intervals import RateEstimates, check_confidence, estimate_rates, rate_residuals
-from elbert.fairness.spread import estimate_spread, exceeds, noise_of
+from elbert.fairness.intervals import Pooled, check_statistics, pool
+from elbert.fairness.spread import Noise, draws_for, estimate_spread, exceeds, noise_of
 
 Verdict: TypeAlias = Literal["confirmed", "not refuted", "refuted"]
 
@@ -67,21 +68,28 @@ class _Criterion(NamedTuple):
     groups: tuple[str, ...]
     rate: Floats  # [compared]
     residuals: Floats  # [episodes, compared]
+    error: Floats  # [compared]
+    counts: Any  # [compared] episodes with demand
+
+    def noise(self, tail: float, seed: int, scale: Floats | float = 1.0) -> Noise:
+        """Noise of rate * scale, drawn so that quantiles with this probability beyond them mean something."""
+        draws = draws_for(len(self.groups), tail)
+        return noise_of(self.residuals * scale, self.error * scale, self.counts, draws=draws, seed=seed)
 
 
 def estimate_bias(
-    totals: EpisodeTotals, rates: RateEstimates | None = None, *, confidence: float = 0.95, seed: int = 0
+    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[tuple[BiasEstimate, ...], tuple[NotEstimable, ...]]:
     """b = max_g z_g - min_g z_g per criterion, its upward bias removed, with an interval and the noise floor.
 
     Groups without enough data to be compared are left out and named among what is not estimable. How the upward bias is
     removed and the interval found is explained in `elbert.fairness.spread`.
     """
-    check_confidence(confidence)
-    rates = estimate_rates(totals) if rates is None else rates
+    check_statistics(confidence, seed)
+    pooled = pool(totals, confidence=confidence)
     found, unknown = [], []
     for c, name in enumerate(totals.criteria):
-        part = _comparable(totals, rates, c)
+        part = _comparable(totals, pooled, c)
         if len(part.groups) < 2:
             unknown.append(NotEstimable(name, None, "bias", _too_few(totals, part)))
             found.append(BiasEstimate(name, None, None, None, None, None, None, None, None))
@@ -91,7 +99,7 @@ def estimate_bias(
             unknown.append(NotEstimable(name, None, "interval of the bias", "1 episode; at least 2 are needed"))
             found.append(BiasEstimate(name, float(np.ptp(part.rate)), None, None, None, None, None, *ends))
             continue
-        spread = estimate_spread(part.rate, noise_of(part.residuals, seed=seed), confidence=confidence)
+        spread = estimate_spread(part.rate, part.noise(1 - confidence, seed), confidence=confidence)
         high = min(spread.high, 1.0) if totals.bounded[c] else spread.high
         found.append(
             BiasEstimate(
@@ -102,15 +110,15 @@ def estimate_bias(
 
 
 def estimate_impact_ratio(
-    totals: EpisodeTotals, rates: RateEstimates | None = None, *, confidence: float = 0.95, seed: int = 0
+    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[tuple[ImpactRatioEstimate, ...], tuple[NotEstimable, ...]]:
     """min_g z_g / max_g z_g per criterion, with an interval.
 
     The ratio is exp of minus the range of log rates, so its interval is that of a range (`elbert.fairness.spread`) on
     the logarithmic scale. A group that never received anything has no logarithm: the ratio is 0 and has no interval.
     """
-    check_confidence(confidence)
-    rates = estimate_rates(totals) if rates is None else rates
+    check_statistics(confidence, seed)
+    pooled = pool(totals, confidence=confidence)
     found, unknown = [], []
 
     def add(name: str, estimate: float | None, reason: str) -> None:
@@ -119,7 +127,7 @@ def estimate_impact_ratio(
         found.append(ImpactRatioEstimate(name, estimate, None, None, None))
 
     for c, name in enumerate(totals.criteria):
-        part = _comparable(totals, rates, c)
+        part = _comparable(totals, pooled, c)
         if len(part.groups) < 2:
             add(name, None, _too_few(totals, part))
         elif part.rate.max() == 0:
@@ -129,7 +137,7 @@ def estimate_impact_ratio(
         elif totals.episodes == 1:
             add(name, float(part.rate.min() / part.rate.max()), "1 episode; at least 2 are needed")
         else:
-            noise = noise_of(part.residuals / part.rate, seed=seed)
+            noise = part.noise(1 - confidence, seed, 1 / part.rate)
             spread = estimate_spread(np.log(part.rate), noise, confidence=confidence)
             ranges = (spread.estimate, max(spread.debiased, 0.0), spread.high, spread.low)
             found.append(ImpactRatioEstimate(name, *(float(np.exp(-value)) for value in ranges)))
@@ -145,29 +153,28 @@ def bias_limit_test(totals: EpisodeTotals, limit: float, *, confidence: float = 
       t-test. Since all pairs must pass, no correction is needed (intersection-union test).
     - not refuted: neither; more episodes are needed to tell.
     """
-    check_confidence(confidence)
-    if not (np.isfinite(limit) and limit >= 0):
-        raise InvalidInputError(f"limit is {limit}. Give the largest acceptable bias, a number of at least 0.")
+    check_statistics(confidence, seed)
+    as_number(limit, "limit", "the largest acceptable bias, a number of at least 0", low=0.0, high=np.finfo(float).max)
     if totals.episodes < 2:
         raise NotEstimableError("There is 1 episode. A test needs at least 2, and means more with 50.")
-    rates = estimate_rates(totals)
-    parts = [_comparable(totals, rates, c) for c in range(len(totals.criteria))]
+    pooled = pool(totals, confidence=confidence)
+    parts = [_comparable(totals, pooled, c) for c in range(len(totals.criteria))]
     for part in parts:
         if len(part.groups) < 2:
             raise NotEstimableError(f"The bias of {part.name} cannot be tested: {_too_few(totals, part)}.")
-    refute = min(exceeds(part.rate, noise_of(part.residuals, seed=seed), limit) for part in parts) * len(parts)
-    confirm = max(_pairwise_p(part, limit) for part in parts)
     level = 1.0 - confidence
+    refute = min(exceeds(part.rate, part.noise(level / len(parts), seed), limit) for part in parts) * len(parts)
+    confirm = max(_pairwise_p(part, limit) for part in parts)
     verdict: Verdict = "refuted" if refute <= level else "confirmed" if confirm <= level else "not refuted"
-    left_out = tuple(f"{totals.groups[g]}, {totals.criteria[c]}" for c, g in np.argwhere(~rates.compared))
+    left_out = tuple(f"{totals.groups[g]}, {totals.criteria[c]}" for c, g in np.argwhere(~pooled.compared))
     return BiasTest(limit, verdict, min(1.0, refute), confirm, level, left_out)
 
 
-def _comparable(totals: EpisodeTotals, rates: RateEstimates, c: int) -> _Criterion:
-    compared = rates.compared[c]
-    rate = rates.rate[c, compared]
-    residuals = rate_residuals(totals.supply[:, c, compared], totals.demand[:, c, compared], rate)
-    return _Criterion(totals.criteria[c], tuple(np.asarray(totals.groups)[compared].tolist()), rate, residuals)
+def _comparable(totals: EpisodeTotals, pooled: Pooled, c: int) -> _Criterion:
+    compared = pooled.compared[c]
+    groups = tuple(name for name, included in zip(totals.groups, compared, strict=True) if included)
+    parts = (pooled.rate[c], pooled.residuals[:, c], pooled.error[c], pooled.with_demand[c])
+    return _Criterion(totals.criteria[c], groups, *(part[..., compared] for part in parts))
 
 
 def _too_few(totals: EpisodeTotals, part: _Criterion) -> str:
@@ -176,12 +183,14 @@ def _too_few(totals: EpisodeTotals, part: _Criterion) -> str:
 
 
 def _pairwise_p(part: _Criterion, limit: float) -> float:
-    """The largest p-value of "|z_i - z_j| > limit" over all pairs."""
-    episodes = part.residuals.shape[0]
-    covariance = np.cov(part.residuals, rowvar=False) / episodes
-    variance = np.diag(covariance)
-    error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))
-    beyond = np.abs(part.rate[:, None] - part.rate[None, :]) - limit
+    """The largest p-value of "|z_i - z_j| > limit" over all pairs, with the smaller group's degrees of freedom."""
+    size = np.sqrt((part.residuals**2).sum(axis=0))
+    unit = part.residuals / np.where(size > 0, size, 1.0)
+    i, j = np.triu_indices(len(part.groups), k=1)
+    correlation = (unit.T @ unit)[i, j]
+    first, second = part.error[i], part.error[j]
+    error = np.sqrt(np.maximum(first**2 + second**2 - 2 * correlation * first * second, 0.0))
+    beyond = np.abs(part.rate[i] - part.rate[j]) - limit
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.where(error > 0, stdtr(episodes - 1, beyond / error), np.where(beyond > 0, 1.0, 0.0))
-    return float(p[np.triu_indices(len(part.groups), k=1)].max())
+        t = np.where(error > 0, beyond / error, np.where(beyond >= 0, 0.0, -np.inf))
+    return float(stdtr(np.minimum(part.counts[i], part.counts[j]) - 1, t).max())

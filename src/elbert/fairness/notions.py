@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import ArrayLike, as_array, has_values, namespace
+from elbert.fairness.arrays import ArrayLike, as_array, as_whole, check_amounts, has_values, namespace
 from elbert.fairness.rates import Totals
 
 Amount: TypeAlias = Callable[[Any, Any], Any]
@@ -93,31 +93,25 @@ class Notion:
         whom, given, due = self._amounts(group, decision, qualified, groups)
         xp = namespace(given)
         index = whom.reshape(-1)
+        inside = (index >= 0) & (index < groups)  # under jit, where it cannot be refused, any other index is nobody
+        index, length = xp.where(inside, index, 0), {"minlength" if xp is np else "length": groups}
 
         def count(amount: Any) -> Any:
-            columns = amount.reshape(-1, len(self.criteria))
-            return xp.stack(
-                [xp.bincount(index, weights=columns[:, c], **self._length(xp, groups)) for c in range(columns.shape[1])]
-            )
+            columns = amount.reshape(-1, len(self.criteria)) * inside[:, None]
+            return xp.stack([xp.bincount(index, weights=column, **length) * 1.0 for column in columns.T])
 
         return Totals(count(given), count(due))
 
-    @staticmethod
-    def _length(xp: Any, groups: int) -> dict[str, int]:
-        """JAX must know the length of a count beforehand; NumPy calls the same thing a minimum."""
-        return {"minlength": groups} if xp is np else {"length": groups}
-
     def _amounts(self, group: Any, decision: Any, qualified: Any, groups: int) -> tuple[Any, Any, Any]:
         """Checked group indices [...], and the benefit given and due under each criterion [..., criteria]."""
-        if groups < 1:
-            raise InvalidInputError(f"groups is {groups}. Say how many groups there are.")
+        as_whole(groups, "groups", "the number of groups, at least 1", low=1)
         if qualified is None and self.needs_qualified:
             raise InvalidInputError(
                 f"The notion {self.name!r} needs to know who was qualified. Give qualified=, or use demographic "
                 "parity, which does without."
             )
         xp = namespace(group, decision, qualified)
-        group = xp.asarray(group)
+        group = self._indices(group, xp)
         decision = xp.asarray(as_array(decision, "decision"))
         qualified = xp.zeros_like(decision) if qualified is None else xp.asarray(as_array(qualified, "qualified"))
         if not group.shape == decision.shape == qualified.shape:
@@ -125,13 +119,29 @@ class Notion:
                 f"group, decision and qualified have shapes {group.shape}, {decision.shape}, {qualified.shape}. "
                 "Give one entry of each per outcome."
             )
-        if not xp.issubdtype(group.dtype, xp.integer):
-            raise InvalidInputError(f"group has dtype {group.dtype}. Number the groups 0, 1, 2, ... as whole numbers.")
         if has_values(group, decision, qualified):
             self._check_values(np.asarray(group), np.asarray(decision), np.asarray(qualified), groups)
-        given = xp.stack([c.supply(decision, qualified) * 1.0 for c in self.criteria], axis=-1)
-        due = xp.stack([c.demand(decision, qualified) * 1.0 for c in self.criteria], axis=-1)
+        given, due = (
+            xp.stack([xp.broadcast_to(f(decision, qualified) * 1.0, decision.shape) for f in amounts], axis=-1)
+            for amounts in ([c.supply for c in self.criteria], [c.demand for c in self.criteria])
+        )
+        if has_values(given, due):
+            for c, criterion in enumerate(self.criteria):
+                check_amounts(np.asarray(given)[..., c], np.asarray(due)[..., c], bounded=criterion.bounded)
         return group, given, due
+
+    @staticmethod
+    def _indices(group: Any, xp: Any) -> Any:
+        """Group numbers as an array of whole numbers."""
+        try:
+            group = xp.asarray(group)
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(f"group is not an array ({error}). Give one whole number per outcome.") from error
+        if group.size == 0:
+            return group.astype(int)
+        if not xp.issubdtype(group.dtype, xp.integer):
+            raise InvalidInputError(f"group has dtype {group.dtype}. Number the groups 0, 1, 2, ... as whole numbers.")
+        return group
 
     def _check_values(self, group: Any, decision: Any, qualified: Any, groups: int) -> None:
         if group.size and not (group.min() >= 0 and group.max() < groups):
@@ -195,7 +205,7 @@ def get_notion(name: str | Notion) -> Notion:
     """The notion of this name, or the notion itself; an unknown name is refused with the nearest known one."""
     if isinstance(name, Notion):
         return name
-    if name in NOTIONS:
+    if isinstance(name, str) and name in NOTIONS:
         return NOTIONS[name]
     near = difflib.get_close_matches(str(name), NOTIONS, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near else ""

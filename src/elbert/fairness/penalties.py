@@ -61,9 +61,11 @@ def penalty_slope(rates: ArrayLike, penalty: Penalty = squared_bias) -> Array:
     """
     import jax
 
+    if not callable(penalty):
+        raise InvalidInputError(f"penalty is {penalty!r}. Give a function from rates to one number.")
     z = as_array(rates, "rates")
     if namespace(z) is np:
-        with jax.enable_x64(True):
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
             return np.asarray(_slope(jax.numpy.asarray(z, dtype=float), penalty))
     return _slope(z, penalty)
 
@@ -72,22 +74,28 @@ def _slope(rates: Any, penalty: Penalty) -> Any:
     import jax
 
     name = getattr(penalty, "__name__", repr(penalty))
+
+    def checked(z: Any) -> Any:
+        value = penalty(z)
+        real = isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.numpy.floating)
+        if not real or value.shape != ():
+            kind = f"{value.dtype}{list(value.shape)}" if isinstance(value, jax.Array) else type(value).__name__
+            raise InvalidInputError(
+                f"The penalty {name} returns {kind}, not one number that follows the rates. Write it with jax.numpy "
+                "and add its parts up, for example with .sum()."
+            )
+        return value
+
     try:
-        slope = jax.grad(lambda z: jax.numpy.asarray(penalty(z)))(rates)
-    except jax.errors.TracerArrayConversionError as error:
+        slope = jax.grad(checked)(rates)
+    except jax.errors.JAXTypeError as error:
         raise InvalidInputError(
-            f"The penalty {name} cannot be differentiated: it turns the rates into a NumPy array or a number. "
+            f"The penalty {name} cannot be differentiated: it turns the rates into a NumPy array or a plain number. "
             "Write it with jax.numpy."
-        ) from error
-    except TypeError as error:
-        if "scalar-output" not in str(error):
-            raise
-        raise InvalidInputError(
-            f"The penalty {name} does not return one number. Add its parts up, for example with .sum()."
         ) from error
     if has_values(slope) and not np.isfinite(np.asarray(slope)).all():
         raise InvalidInputError(
             f"The slope of the penalty {name} is not finite at the rates {np.asarray(rates).tolist()}: {slope}. "
-            "Is the penalty differentiable there (a square root or an absolute value at 0 is not)?"
+            "Is the penalty differentiable there (a square root at 0 is not)?"
         )
     return slope

@@ -14,7 +14,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from elbert.errors import InvalidInputError, NotEstimableError
-from elbert.fairness.arrays import Array, ArrayLike, as_array, as_pair, has_values, namespace
+from elbert.fairness.arrays import (
+    Array,
+    ArrayLike,
+    as_array,
+    as_number,
+    as_pair,
+    as_whole,
+    has_values,
+    namespace,
+)
 
 DEFAULT_BETA = 20.0
 """Temperature of the soft bias in the paper's experiments."""
@@ -27,7 +36,7 @@ class Totals(NamedTuple):
     demand: Array  # [..., groups]
 
 
-def totals(supply: ArrayLike, demand: ArrayLike, *, axis: int = 0, discount: float = 1.0) -> Totals:
+def totals(supply: ArrayLike, demand: ArrayLike, *, axis: int = 0, discount: float | Array = 1.0) -> Totals:
     """eta_S,g = sum_t discount**t * S_g,t and eta_D,g likewise: add up over time, before anything is divided.
 
     Args:
@@ -37,17 +46,17 @@ def totals(supply: ArrayLike, demand: ArrayLike, *, axis: int = 0, discount: flo
         discount: weight of a step relative to the one before it; 1 adds up plainly.
     """
     given, due = as_pair(supply, demand)
-    if not -given.ndim <= axis < given.ndim or axis % given.ndim == given.ndim - 1:
+    axis = as_whole(axis, "axis", "the number of the axis of time", low=-given.ndim)
+    if axis >= given.ndim or axis % given.ndim == given.ndim - 1:
         raise InvalidInputError(
             f"axis is {axis} for arrays of shape {given.shape}. Name the axis of time; the last axis is the groups."
         )
-    if not 0 < discount <= 1:
-        raise InvalidInputError(f"discount is {discount}. Give a number above 0 and at most 1.")
-    xp = namespace(given)
+    as_number(discount, "discount", "a number above 0 and at most 1", low=np.nextafter(0, 1), high=1.0)
+    xp = namespace(given, discount)
     steps = given.shape[axis]
     shape = [1] * given.ndim
     shape[axis] = steps
-    weight = xp.reshape(xp.asarray(discount ** np.arange(steps), dtype=given.dtype), tuple(shape))
+    weight = xp.reshape(xp.asarray(discount ** xp.arange(steps), dtype=given.dtype), tuple(shape))
     return Totals(xp.sum(weight * given, axis=axis), xp.sum(weight * due, axis=axis))
 
 
@@ -80,7 +89,7 @@ def long_term_benefit_rate(
     demand: ArrayLike,
     *,
     axis: int = 0,
-    discount: float = 1.0,
+    discount: float | Array = 1.0,
     without_demand: Literal["raise", "nan"] = "raise",
 ) -> Array:
     """z_g = sum_t S_g,t / sum_t D_g,t: total supply over total demand.   [steps, groups] -> [groups]
@@ -122,11 +131,11 @@ def soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: Ar
     """b_soft = (log sum_g exp(beta z_g) + log sum_g exp(-beta z_g)) / beta.   [..., groups] -> [...]
 
     A smooth upper bound: b <= b_soft <= b + 2 ln(M) / beta for M groups. It is 2 ln(M) / beta, not 0, where all rates
-    are equal; `centred_soft_bias` is 0 there. Safe for any rates and any positive beta: the largest and smallest rates
-    are taken out before exponentiating, so nothing overflows.
+    are equal; `centred_soft_bias` is 0 there. Safe for any rates and any positive beta that their precision can hold:
+    the largest and smallest rates are taken out before exponentiating, so nothing overflows.
     """
     z, mask = _rates_and_mask(rates, where)
-    _check_beta(beta)
+    _check_beta(beta, z)
     xp = namespace(z, beta)
     high, low = _highest(z, mask), _lowest(z, mask)
     above, below = _exponents(z, mask, beta, high, low)
@@ -137,10 +146,11 @@ def soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: Ar
 def centred_soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: ArrayLike | None = None) -> Array:
     """b_soft - 2 ln(M) / beta, which is 0 where all rates are equal.   [..., groups] -> [...]
 
-    A lower bound of the bias: b - 2 ln(M) / beta <= it <= b, with the same slope as `soft_bias`.
+    A lower bound of the bias: b - 2 ln(M) / beta <= it <= b, with the same slope as `soft_bias`. It is found as a
+    difference from b, so its absolute error is that of rounding b.
     """
     z, mask = _rates_and_mask(rates, where)
-    _check_beta(beta)
+    _check_beta(beta, z)
     xp = namespace(z, beta)
     high, low = _highest(z, mask), _lowest(z, mask)
     above, below = _exponents(z, mask, beta, high, low)
@@ -178,12 +188,13 @@ def _rates_and_mask(rates: Any, where: Any) -> tuple[Any, Any]:
 
 def _highest(rates: Any, where: Any) -> Any:
     xp = namespace(rates)
-    return xp.max(rates if where is None else xp.where(where, rates, -xp.inf), axis=-1)
+    if where is None:
+        return xp.max(rates, axis=-1)
+    return xp.where(xp.any(where, axis=-1), xp.max(xp.where(where, rates, -xp.inf), axis=-1), xp.nan)
 
 
 def _lowest(rates: Any, where: Any) -> Any:
-    xp = namespace(rates)
-    return xp.min(rates if where is None else xp.where(where, rates, xp.inf), axis=-1)
+    return -_highest(-rates, where)
 
 
 def _exponents(rates: Any, where: Any, beta: Any, high: Any, low: Any) -> tuple[Any, Any]:
@@ -201,10 +212,8 @@ def _sum(terms: Any, where: Any) -> Any:
     return xp.sum(terms if where is None else xp.where(where, terms, 0.0), axis=-1)
 
 
-def _check_beta(beta: Any) -> None:
-    if np.ndim(beta) != 0:
-        raise InvalidInputError(f"beta has shape {np.shape(beta)}. Give one temperature; map over several with vmap.")
-    if has_values(beta) and not (np.all(np.isfinite(np.asarray(beta))) and np.all(np.asarray(beta) > 0)):
-        raise InvalidInputError(
-            f"beta is {beta}. Give a positive, finite temperature; bias() is its limit at infinity."
-        )
+def _check_beta(beta: Any, rates: Any) -> None:
+    """Refuse a temperature that is not positive, or that the rates' precision cannot hold."""
+    limits = namespace(rates).finfo(rates.dtype)
+    need = "a positive, finite temperature (one; map over several with vmap). bias() is its limit at infinity"
+    as_number(beta, "beta", need, low=1e3 * float(limits.tiny), high=float(limits.max))

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import ArrayLike, as_array
-from elbert.fairness.intervals import DEFAULT_RESAMPLES, check_confidence
+from elbert.fairness.arrays import ArrayLike, as_array, as_whole
+from elbert.fairness.intervals import DEFAULT_RESAMPLES, check_statistics
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class SeedSummary:
 
 
 def interquartile_mean(scores: ArrayLike) -> float:
-    """The mean of the middle half: a quarter of the scores is cut off at either end, rounded down to whole scores.
+    """IQM = mean of the sorted scores x_(k+1) .. x_(n-k) with k = floor(n / 4): the middle half.
 
     Less swayed by one lucky or failed run than the mean, less noisy than the median (Agarwal et al., NeurIPS 2021).
     With fewer than four scores nothing is cut off and it is the mean.
@@ -35,7 +35,7 @@ def interquartile_mean(scores: ArrayLike) -> float:
 def summarise_seeds(
     scores: ArrayLike, *, confidence: float = 0.95, resamples: int = DEFAULT_RESAMPLES, seed: int = 0
 ) -> SeedSummary:
-    """Interquartile mean of scores [seeds] or [seeds, tasks] with a stratified bootstrap interval.
+    """IQM of scores [seeds] or [seeds, tasks], with the quantiles of IQM* over a stratified bootstrap as interval.
 
     Seeds are drawn with replacement within each task, so that every task keeps its weight; the interval holds the
     middle `confidence` of the interquartile means so found. With three seeds it is a rough guide: it cannot reach
@@ -43,7 +43,8 @@ def summarise_seeds(
     """
     from scipy.stats import bootstrap, trim_mean
 
-    check_confidence(confidence)
+    check_statistics(confidence, seed)
+    as_whole(resamples, "resamples", "a whole number of at least 100; quantiles of fewer mean little", low=100)
     array = _scores(scores)
     array = array[:, None] if array.ndim == 1 else array
     seeds, tasks = array.shape

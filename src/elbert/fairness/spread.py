@@ -12,8 +12,8 @@ group does not drown the others:
 
 Its distribution under b is simulated from the noise's covariance around the true values that fit the estimates best
 with range b, with groups tied to the ends of the range where the data do not tell them apart from it. A candidate is
-kept where |r - median| does not exceed its 95 % quantile. For two groups, and for any number of equal groups, this is
-exact up to the normality of the rates; elsewhere the coverage is measured (see docs/statistics.md).
+kept where |r - median| does not exceed its 95 % quantile. With many episodes this is exact for two groups and for any
+number of equal groups; elsewhere, and with few episodes, the coverage is measured (see docs/statistics.md).
 """
 
 from collections.abc import Callable
@@ -23,10 +23,11 @@ import numpy as np
 
 from elbert.fairness.episodes import Floats
 
-DRAWS = 4_000
-"""Simulated estimates per candidate. Halves are mirror images, which makes odd moments exact."""
+_DRAWS, _TAIL, _MOST = 4_000, 50, 400_000
+"""Simulated estimates per candidate: this many, fewer where they would be more numbers than `_MOST` in all, but always
+so many that at least `_TAIL` lie beyond the confidence asked for. Halves mirror each other: odd moments are exact."""
 
-TIE_LOW, TIE_HIGH, TIE_TEST = 1.0, 0.75, 2.0
+TIE_LOW, TIE_HIGH, TIE_TEST = 1.0, 1.0, 2.0
 """A group within this many standard errors of an end of the range is tied to it in simulations: for the lower end of
 the interval, for its upper end, and for the test that the range exceeds a limit. More ties make simulated ranges
 larger, which is the cautious side for the lower end and the test; fewer are for the upper end. Chosen by measuring
@@ -37,6 +38,8 @@ EQUAL = 0.4
 
 _FEW = 8
 """Up to this many groups, comparing all pairs is faster than searching for the extreme one."""
+
+_ROUNDS = 60
 
 _PRECISION = 2e-3
 """Ends of an interval are found to this share of the noise."""
@@ -61,21 +64,37 @@ class Noise(NamedTuple):
     heavy: Floats  # [draws, groups], with Student's tails, for intervals: the errors themselves are estimated
 
 
-def noise_of(residuals: Floats, *, seed: int, draws: int = DRAWS) -> Noise:
-    """Draws with the covariance of a mean of these residuals.   [episodes, groups] -> [draws, groups]"""
+def draws_for(groups: int, tail: float) -> int:
+    """How many estimates of so many groups to simulate when quantiles with this probability beyond them are asked."""
+    return 2 * int(max(min(_DRAWS, max(1000, _MOST / groups)), _TAIL / tail) / 2)
+
+
+def noise_of(residuals: Floats, error: Floats, counts: Any, *, draws: int, seed: int) -> Noise:
+    """Draws of the noise of means whose deviations per episode are given.   [episodes, groups] -> [draws, groups]
+
+    Args:
+        residuals: each episode's deviation; they add up to 0 for every group.
+        error: standard errors, [groups]. Where residuals are all 0 (a still group), its draws are independent with
+            this error; elsewhere they have the residuals' correlation and this error.
+        counts: how many episodes stand behind each error, [groups]; fewer make heavier tails.
+        draws: how many, an even number.
+        seed: of the draws.
+    """
     episodes, groups = residuals.shape
     rng = np.random.default_rng(seed)
-    centred = residuals - residuals.mean(axis=0)
-    scale = 1.0 / np.sqrt(episodes * (episodes - 1))
+    size = np.sqrt((residuals**2).sum(axis=0))
+    still = size == 0
+    unit = residuals / np.where(still, 1.0, size)
     if episodes <= groups:
-        half = rng.standard_normal((draws // 2, episodes)) @ centred * scale
+        half = rng.standard_normal((draws // 2, episodes)) @ unit
     else:
-        values, vectors = np.linalg.eigh(centred.T @ centred * scale**2)
+        values, vectors = np.linalg.eigh(unit.T @ unit)
         half = rng.standard_normal((draws // 2, groups)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    tails = np.sqrt((episodes - 1) / rng.chisquare(episodes - 1, (draws // 2, 1)))
-    error = residuals.std(axis=0, ddof=1) / np.sqrt(episodes)
-    error = np.maximum(error, 1e-9 * error.max())  # one that never varied still needs a scale to be compared on
-    return Noise(error, np.concatenate([half, -half]), np.concatenate([half * tails, -half * tails]))
+    half = np.where(still, rng.standard_normal(half.shape), half) * error
+    freedom = np.maximum(counts - 1, 1)
+    tails = np.sqrt(freedom / rng.chisquare(np.broadcast_to(freedom, half.shape)))
+    heavy = half * np.where(still, 1.0, tails)
+    return Noise(error, np.concatenate([half, -half]), np.concatenate([heavy, -heavy]))
 
 
 def estimate_spread(z: Floats, noise: Noise, *, confidence: float) -> Spread:
@@ -83,11 +102,8 @@ def estimate_spread(z: Floats, noise: Noise, *, confidence: float) -> Spread:
     estimate = float(np.ptp(z))
     floor = float(np.ptp(noise.normal, axis=1).mean())
     floor_high = float(np.quantile(np.ptp(noise.heavy, axis=1), confidence))
-    scale = float(noise.error.max())
-    if scale == 0.0:
-        return Spread(estimate, estimate, estimate, estimate, 0.0, 0.0)
     low, high = _interval(z, noise, confidence)
-    tied = tie(z, noise.error, estimate, TIE_LOW)
+    tied = tie(z, z, noise.error, estimate, TIE_LOW)
     excess = float(np.ptp(tied + noise.normal, axis=1).mean() - estimate)
     equality = min(1.0, exceeds(z, noise, 0.0) / EQUAL)
     debiased = estimate - equality * floor - (1.0 - equality) * excess
@@ -96,9 +112,7 @@ def estimate_spread(z: Floats, noise: Noise, *, confidence: float) -> Spread:
 
 def exceeds(z: Floats, noise: Noise, limit: float) -> float:
     """The p-value of "the true range is at most the limit": small where the estimates speak against it."""
-    if noise.error.max() == 0.0:
-        return 1.0 if np.ptp(z) <= limit else 0.0
-    observed, simulated = _compare(z, noise, limit, TIE_TEST)
+    observed, simulated = _compare(z, z, noise, limit, TIE_TEST)
     return float((1 + np.count_nonzero(simulated >= observed)) / (1 + simulated.size))
 
 
@@ -110,39 +124,57 @@ def excess_ratio(z: Floats, error: Floats, limit: float) -> Floats:
     return ((np.abs(z[:, i] - z[:, j]) - limit) / (error[i] + error[j])).max(axis=1)
 
 
-def tie(z: Floats, error: Floats, span: float, within: float) -> Floats:
+def tie(z: Floats, inner: Floats, error: Floats, span: float, within: float) -> Floats:
     """True values with range `span` that fit the estimates, near ties made exact.   [groups] -> [groups]
 
-    Values outside the range move to its end; values `within` this many standard errors of an end move to it too.
+    The pair of groups that reaches the span most easily is put at its ends. The others are put where `inner` says,
+    moved to an end where they lie beyond it or `within` this many standard errors of it.
     """
     (r,), (top,), (bottom,) = _extreme_pair(z[None], error, span)
     high, low = z[top] - r * error[top], z[bottom] + r * error[bottom]
-    below, above = high - z, z - low
+    below, above = high - inner, inner - low
     to_top = (below < within * error) & (below <= above)
     to_bottom = (above < within * error) & ~to_top
-    tied = np.where(to_top, high, np.where(to_bottom, low, np.clip(z, low, high)))
+    tied = np.where(to_top, high, np.where(to_bottom, low, np.clip(inner, low, high)))
     tied[top], tied[bottom] = high, low
     return tied
+
+
+def shrink(z: Floats, error: Floats) -> Floats:
+    """Estimates drawn towards their mean until they scatter as the true values do.   [groups] -> [groups]
+
+    z_g -> m + (z_g - m) sqrt(tau^2 / (tau^2 + s_g^2)), with the variance tau^2 of the true values by DerSimonian and
+    Laird. Many noisy estimates scatter more than what they estimate; simulating around them as they are would add noise
+    to noise.
+    """
+    weight = 1 / error**2
+    mean = np.average(z, weights=weight)
+    excess = (weight * (z - mean) ** 2).sum() - (z.size - 1)
+    variance = max(0.0, excess / (weight.sum() - (weight**2).sum() / weight.sum()))
+    return mean + (z - mean) * np.sqrt(variance / (variance + error**2))
 
 
 def _extreme_pair(z: Floats, error: Floats, limit: float) -> tuple[Floats, Any, Any]:
     """The largest (z_i - z_j - limit) / (s_i + s_j) over i != j, with i and j, by Dinkelbach's iteration.
 
     For a guess r, the pair that maximises (z_i - r s_i) - (z_j + r s_j) is found in one pass over the groups; its ratio
-    is the next guess. The guesses rise to the maximum in a few rounds.
+    is the next guess. The guesses rise to the maximum in a few rounds; the last ones differ by rounding only.
     """
     rows = np.arange(z.shape[0])
     r = np.zeros(z.shape[0])
-    while True:
+    top = bottom = np.zeros(z.shape[0], dtype=int)
+    for _ in range(_ROUNDS):
         upper, lower = z - r[:, None] * error, z + r[:, None] * error
         top, bottom = upper.argmax(axis=1), lower.argmin(axis=1)
         same = np.flatnonzero(top == bottom)
         if same.size:
             top[same], bottom[same] = _distinct_pair(upper[same], lower[same], top[same])
         following = (z[rows, top] - z[rows, bottom] - limit) / (error[top] + error[bottom])
-        if np.all(np.abs(following - r) <= 1e-9 * (1 + np.abs(r))):
-            return following, top, bottom
+        settled = np.all(np.abs(following - r) <= 1e-9 * (1 + np.abs(r)))
         r = following
+        if settled:
+            break
+    return r, top, bottom
 
 
 def _distinct_pair(upper: Floats, lower: Floats, both: Any) -> tuple[Any, Any]:
@@ -157,10 +189,10 @@ def _distinct_pair(upper: Floats, lower: Floats, both: Any) -> tuple[Any, Any]:
     return np.where(chosen, both, second_top), np.where(chosen, second_bottom, both)
 
 
-def _compare(z: Floats, noise: Noise, span: float, within: float) -> tuple[float, Floats]:
+def _compare(z: Floats, inner: Floats, noise: Noise, span: float, within: float) -> tuple[float, Floats]:
     """The statistic of the estimates, and of simulated estimates whose true range is `span`."""
     observed = float(excess_ratio(z[None], noise.error, span)[0])
-    simulated = excess_ratio(tie(z, noise.error, span, within) + noise.heavy, noise.error, span)
+    simulated = excess_ratio(tie(z, inner, noise.error, span, within) + noise.heavy, noise.error, span)
     return observed, simulated
 
 
@@ -169,14 +201,18 @@ def _interval(z: Floats, noise: Noise, confidence: float) -> tuple[float, float]
 
     def surprise(span: float, side: int) -> float:
         """Positive where the estimates lie too far on this side of what the span would give."""
-        observed, simulated = _compare(z, noise, span, TIE_LOW if side > 0 else TIE_HIGH)
+        inner, within = (z, TIE_LOW) if side > 0 else (drawn_in, TIE_HIGH)
+        observed, simulated = _compare(z, inner, noise, span, within)
         middle = np.median(simulated)
         allowed = np.quantile(np.abs(simulated - middle), confidence)
         return float(side * (observed - middle) - allowed)
 
+    drawn_in = shrink(z, noise.error)
     scale = float(noise.error.max())
     reach = float(np.ptp(z)) + 4 * scale
-    while surprise(reach, -1) <= 0:
+    for _ in range(_ROUNDS):
+        if surprise(reach, -1) > 0:
+            break
         reach *= 1.5
     low = 0.0 if surprise(0.0, +1) <= 0 else _root(lambda span: surprise(span, +1), 0.0, reach, scale)
     high = 0.0 if surprise(0.0, -1) >= 0 else _root(lambda span: surprise(span, -1), 0.0, reach, scale)

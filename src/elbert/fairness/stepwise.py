@@ -27,12 +27,13 @@ def stepwise_difference(
         supply: benefit given at each step, [..., steps, groups].
         demand: benefit due at each step, same shape.
         without_demand: a step at which some group has no demand has no step-wise rate. "raise" refuses it by name,
-            "skip" leaves the whole step out; inside `jax.jit` with "raise", the result is NaN.
+            "skip" leaves the whole step out, and what is left must be something. Inside `jax.jit`, where nothing can
+            be raised, the result is NaN in both cases.
     """
     rate, counted = _stepwise_rates(supply, demand, without_demand)
     xp = namespace(rate)
     summed = xp.sum(xp.where(counted, rate, 0.0), axis=-2)
-    return xp.max(summed, axis=-1) - xp.min(summed, axis=-1)
+    return xp.where(_any_step(counted), xp.max(summed, axis=-1) - xp.min(summed, axis=-1), xp.nan)
 
 
 def stepwise_squared_difference(
@@ -45,7 +46,7 @@ def stepwise_squared_difference(
     rate, counted = _stepwise_rates(supply, demand, without_demand)
     xp = namespace(rate)
     difference = xp.max(rate, axis=-1) - xp.min(rate, axis=-1)
-    return xp.sum(xp.where(counted[..., 0], difference, 0.0) ** 2, axis=-1)
+    return xp.where(_any_step(counted), xp.sum(xp.where(counted[..., 0], difference, 0.0) ** 2, axis=-1), xp.nan)
 
 
 def decision_weights(demand: ArrayLike, *, aggregation: Literal["step-wise", "long-term"]) -> Array:
@@ -79,6 +80,8 @@ def _stepwise_rates(supply: Any, demand: Any, without_demand: str) -> tuple[Any,
     whole = xp.broadcast_to(xp.all(known, axis=-1, keepdims=True), known.shape)
     rate = xp.where(known, supply / xp.where(known, demand, 1.0), xp.nan)
     if without_demand == "skip":
+        if has_values(whole) and not bool(xp.all(_any_step(whole))):
+            raise NotEstimableError("At no step do all groups have demand, so no step-wise rate can be compared.")
         return xp.where(whole, rate, 0.0), whole
     if has_values(known) and not bool(xp.all(known)):
         first = tuple(int(i) for i in np.argwhere(~np.asarray(known))[0])
@@ -90,6 +93,11 @@ def _stepwise_rates(supply: Any, demand: Any, without_demand: str) -> tuple[Any,
     return rate, xp.ones_like(known)
 
 
+def _any_step(counted: Any) -> Any:
+    """Whether there is a step to speak of: [..., steps, groups] -> [...]"""
+    return namespace(counted).any(counted[..., 0], axis=-1)
+
+
 def _check_steps(values: Any) -> None:
-    if values.ndim < 2:
-        raise InvalidInputError(f"The arrays have shape {values.shape}. Give [..., steps, groups].")
+    if values.ndim < 2 or values.shape[-2] == 0:
+        raise InvalidInputError(f"The arrays have shape {values.shape}. Give [..., steps, groups], at least one step.")

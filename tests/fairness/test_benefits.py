@@ -7,6 +7,7 @@ import pytest
 
 from elbert import BenefitReport, benefit_report
 from elbert.errors import InvalidInputError
+from elbert.fairness.intervals import INTERVAL_METHODS
 
 
 def example(**arguments) -> BenefitReport:
@@ -76,8 +77,8 @@ def test_notes_say_what_the_numbers_do_not_show():
     demand[1:, 2] = supply[1:, 2] = 0.0
     report = benefit_report(supply, demand)
     still, apart, few = report.notes
-    assert "group 0: the rate was the same in every episode" in still
-    assert "45 % of episodes could still differ" in still  # 1 - 0.05 ** (1 / 5)
+    assert "group 0: the rate was the same in all 5 episodes with demand" in still
+    assert "Up to 45 % of episodes could differ" in still  # 1 - 0.05 ** (1 / 5)
     assert "group 2: left out of bias" in apart
     assert "5 episodes are few" in few
     assert report.criteria[0].groups[2].rate == 0.5
@@ -94,9 +95,24 @@ def test_all_without_demand_prints():
     assert text.count("not estimable") >= 4
 
 
-@pytest.mark.parametrize("method", ["delta", "jackknife", "bootstrap"])
-def test_methods_are_used(method):
-    assert example(method=method).method == method
+def test_methods_are_used():
+    ends = {method: example(method=method).criteria[0].groups[0].low for method in INTERVAL_METHODS}
+    assert len(set(ends.values())) == 3
+
+
+def test_reports_can_be_compared():
+    assert example() == example()
+    assert example() != example(confidence=0.9)
+    assert hash(example()) == hash(example())
+
+
+def test_a_debiased_bias_below_zero_is_explained():
+    demand = np.full((40, 2), 30)
+    supply = np.random.default_rng(0).binomial(demand, 0.5)
+    supply[:, 1] = supply[::-1, 0]
+    report = benefit_report(supply, demand)
+    assert (report.criteria[0].bias.debiased or 0) < 0
+    assert "below 0 means" in str(report)
 
 
 def test_settings_have_an_effect():

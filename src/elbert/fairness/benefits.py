@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from elbert.fairness.inference import (
     estimate_bias,
     estimate_impact_ratio,
 )
-from elbert.fairness.intervals import DEFAULT_RESAMPLES, IntervalMethod, RateEstimates, estimate_rates
+from elbert.fairness.intervals import DEFAULT_RESAMPLES, IntervalMethod, Pooled, RateEstimates, estimate_rates, pool
 from elbert.fairness.notions import Notion
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class BenefitReport:
     criteria: tuple[CriterionBenefit, ...]
     not_estimable: tuple[NotEstimable, ...]
     notes: tuple[str, ...]
-    totals: EpisodeTotals
+    totals: EpisodeTotals = field(compare=False, repr=False)
 
     def test(self, limit: float, *, confidence: float | None = None, seed: int = 0) -> BiasTest:
         """Whether these episodes confirm or refute "bias <= limit"; see `bias_limit_test`."""
@@ -123,7 +123,7 @@ class BenefitReport:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def to_frame(self) -> "polars.DataFrame":
-        """One row per criterion and group, as a polars frame; unknown numbers are null."""
+        """One row per criterion and group, as a polars frame; unknown numbers are null. Bias is in `to_dict()`."""
         import polars
 
         reasons = {(e.criterion, e.group): e.reason for e in self.not_estimable}
@@ -222,8 +222,8 @@ def benefit_report(
     """
     totals = EpisodeTotals.of(supply, demand, groups=groups, criteria=criteria, notion=notion)
     rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed)
-    biases, unknown_bias = estimate_bias(totals, rates, confidence=confidence, seed=seed)
-    ratios, unknown_ratio = estimate_impact_ratio(totals, rates, confidence=confidence, seed=seed)
+    biases, unknown_bias = estimate_bias(totals, confidence=confidence, seed=seed)
+    ratios, unknown_ratio = estimate_impact_ratio(totals, confidence=confidence, seed=seed)
     parts = tuple(
         CriterionBenefit(name, _group_rows(totals, rates, c), biases[c], ratios[c])
         for c, name in enumerate(totals.criteria)
@@ -234,7 +234,7 @@ def benefit_report(
         method,
         parts,
         (*rates.unknown, *unknown_bias, *unknown_ratio),
-        _notes(totals, rates),
+        _notes(totals, pool(totals, confidence=confidence), biases),
         totals,
     )
 
@@ -254,22 +254,23 @@ def _group_rows(totals: EpisodeTotals, rates: RateEstimates, c: int) -> tuple[Gr
     )
 
 
-def _notes(totals: EpisodeTotals, rates: RateEstimates) -> tuple[str, ...]:
+def _notes(totals: EpisodeTotals, pooled: Pooled, biases: Sequence[BiasEstimate]) -> tuple[str, ...]:
     """What a reader of the numbers should know and cannot see in them."""
     notes = []
-    for c, criterion in enumerate(totals.criteria):
-        still = [totals.groups[g] for g in np.flatnonzero(rates.standard_error[c] == 0)]
-        if still:
-            rare = 1 - 0.05 ** (1 / totals.episodes)
-            notes.append(
-                f"{criterion}, group {', '.join(still)}: the rate was the same in every episode, so the interval has "
-                f"no width. Up to {100 * rare:.2g} % of episodes could still differ without any having been seen."
-            )
-        apart = [totals.groups[g] for g in np.flatnonzero(~rates.compared[c]) if np.isfinite(rates.rate[c, g])]
+    for c, (criterion, bias) in enumerate(zip(totals.criteria, biases, strict=True)):
+        notes += [
+            f"{criterion}, group {totals.groups[g]}: the rate was the same in all {pooled.with_demand[c, g]} episodes "
+            f"with demand. Up to {100 * pooled.unseen[c, g]:.2g} % of episodes could differ without any having been "
+            "seen; the intervals allow for that."
+            for g in np.flatnonzero(pooled.still[c])
+        ]
+        apart = [totals.groups[g] for g in np.flatnonzero(~pooled.compared[c] & (pooled.with_demand[c] > 0))]
         if apart:
             notes.append(
                 f"{criterion}, group {', '.join(apart)}: left out of bias and impact ratio, having too little demand."
             )
+        if bias.debiased is not None and bias.debiased < 0:
+            notes.append(f"{criterion}: a debiased bias below 0 means that equal groups would differ more by chance.")
     if 1 < totals.episodes < FEW_EPISODES:
         notes.append(
             f"{totals.episodes} episodes are few: intervals are approximate below about {FEW_EPISODES}, less so for "
