@@ -31,7 +31,7 @@ tests: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/coverage.py --replications 1000
+	$(BIN)/python benchmarks/coverage.py
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "elbert needs Python 3.11 or newer; set PYTHON=...")'

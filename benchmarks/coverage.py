@@ -1,6 +1,6 @@
 """How often do the intervals hold the truth? Simulated episodes with correlated supply and demand.
 
-    python benchmarks/coverage.py [--replications 1000]
+    python benchmarks/coverage.py [--replications 500]
 
 prints, per situation, the share of intervals that hold the true value (nominal: 95 %) among those that the data
 determine, the average of the plain and of the debiased bias, and how
@@ -99,6 +99,7 @@ def bias_coverage(situation: Situation, *, episodes: int, replications: int, see
         "true": bias,
         "naive": float(np.mean([b.estimate for b in biases if b.estimate is not None])),
         "debiased": float(np.mean([b.debiased for b in biases if b.debiased is not None])),
+        "floor": float(np.mean([b.noise_floor for b in biases if b.noise_floor is not None])),
     }
 
 
@@ -132,7 +133,7 @@ def _measure(job: tuple[Situation, int], replications: int) -> tuple[str, int, d
 def main() -> None:
     """Measure every situation with few and many episodes and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--replications", type=int, default=500)
     parser.add_argument("--episodes", type=int, nargs="+", default=[10, 50, 500])
     arguments = parser.parse_args()
     jobs = [(situation, episodes) for situation in SITUATIONS for episodes in arguments.episodes]

@@ -28,13 +28,13 @@ def totals_of(name, episodes=50, seed=0, **names):
 )
 @pytest.mark.parametrize("episodes", [50, 500])
 def test_coverage_of_bias_and_impact_ratio_is_nominal(name, episodes):
-    found = bias_coverage(BY_NAME[name], episodes=episodes, replications=700)
+    found = bias_coverage(BY_NAME[name], episodes=episodes, replications=500)
     assert 0.93 <= found["bias"] <= 0.97, found
     assert 0.93 <= found["impact_ratio"] <= 0.97, found
     if found["true"] == 0:
         assert abs(found["debiased"]) < found["naive"] / 3, found
     else:
-        assert abs(found["debiased"] - found["true"]) < 0.01, found
+        assert abs(found["debiased"] - found["true"]) < found["floor"] / 2, found  # as docs/statistics.md says
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from elbert.fairness.spread import (
-    Noise,
     draws_for,
     estimate_spread,
     exceeds,
     excess_ratio,
+    make_noise,
     noise_of,
     shrink,
     tie,
@@ -30,6 +30,16 @@ def test_the_statistic_is_the_largest_over_all_pairs(groups, limit):
     z, error = rng.normal(size=(200, groups)), rng.gamma(1.0, size=groups) + 0.01
     expected = [brute_force(row, error, limit) for row in z]
     np.testing.assert_allclose(excess_ratio(z, error, limit), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_few_and_many_groups_are_simulated_alike():
+    """With few groups the differences of pairs are found once; they give what the search over groups gives."""
+    rng = np.random.default_rng(0)
+    z, error = rng.normal(size=6), rng.random(6) + 0.1
+    draws = rng.normal(size=(300, 6)) * error
+    few = make_noise(error, draws, draws)
+    assert few.apart is not None
+    assert exceeds(z, few, 0.5) == exceeds(z, few._replace(apart=None), 0.5)
 
 
 def test_one_group_is_never_compared_with_itself():
@@ -107,7 +117,7 @@ def test_a_still_group_has_noise_of_the_size_it_is_given():
 
 
 def test_draws_are_enough_for_the_tail_and_not_too_many():
-    assert draws_for(5, 0.05) == 4000
+    assert draws_for(5, 0.05) == 8000
     assert draws_for(1000, 0.05) == 1000
     assert draws_for(5, 0.001) == 50_000
 
@@ -116,7 +126,7 @@ def two_groups(difference):
     """Two estimates whose difference has standard error 1, known exactly."""
     half = np.random.default_rng(0).normal(size=(20_000, 2)) * np.sqrt(0.5)
     draws = np.concatenate([half, -half])
-    return np.array([difference, 0.0]), Noise(np.full(2, np.sqrt(0.5)), draws, draws)
+    return np.array([difference, 0.0]), make_noise(np.full(2, np.sqrt(0.5)), draws, draws)
 
 
 def test_two_groups_far_apart_give_the_normal_interval():
@@ -145,7 +155,8 @@ def test_p_values_of_two_groups_are_those_of_a_normal_difference():
 
 def test_a_tiny_noisy_group_does_not_hide_a_clear_difference():
     half = np.random.default_rng(0).normal(size=(2000, 3)) * [0.002, 0.002, 0.16]
-    noise = Noise(np.array([0.002, 0.002, 0.16]), np.concatenate([half, -half]), np.concatenate([half, -half]))
+    both = np.concatenate([half, -half])
+    noise = make_noise(np.array([0.002, 0.002, 0.16]), both, both)
     found = estimate_spread(np.array([0.5, 0.6, 0.55]), noise, confidence=0.95)
     assert found.low > 0.09
     assert found.high > 0.2  # the tiny group itself may be far off

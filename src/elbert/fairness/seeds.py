@@ -35,7 +35,7 @@ def interquartile_mean(scores: ArrayLike) -> float:
 def summarise_seeds(
     scores: ArrayLike, *, confidence: float = 0.95, resamples: int = DEFAULT_RESAMPLES, seed: int = 0
 ) -> SeedSummary:
-    """IQM of scores [seeds] or [seeds, tasks], with the quantiles of IQM* over a stratified bootstrap as interval.
+    """IQM over [seeds] or [seeds, tasks]; interval = quantiles of the IQM over a stratified bootstrap.
 
     Seeds are drawn with replacement within each task, so that every task keeps its weight; the interval holds the
     middle `confidence` of the interquartile means so found. With three seeds it is a rough guide: it cannot reach

@@ -23,7 +23,7 @@ import numpy as np
 
 from elbert.fairness.episodes import Floats
 
-_DRAWS, _TAIL, _MOST = 4_000, 50, 400_000
+_DRAWS, _TAIL, _MOST = 8_000, 50, 400_000
 """Simulated estimates per candidate: this many, fewer where they would be more numbers than `_MOST` in all, but always
 so many that at least `_TAIL` lie beyond the confidence asked for. Halves mirror each other: odd moments are exact."""
 
@@ -62,6 +62,7 @@ class Noise(NamedTuple):
     error: Floats  # [groups]
     normal: Floats  # [draws, groups], for averages
     heavy: Floats  # [draws, groups], with Student's tails, for intervals: the errors themselves are estimated
+    apart: Floats | None  # [pairs, draws] (heavy_i - heavy_j) / (s_i + s_j) over i != j, where the groups are few
 
 
 def draws_for(groups: int, tail: float) -> int:
@@ -86,15 +87,23 @@ def noise_of(residuals: Floats, error: Floats, counts: Any, *, draws: int, seed:
     still = size == 0
     unit = residuals / np.where(still, 1.0, size)
     if episodes <= groups:
-        half = rng.standard_normal((draws // 2, episodes)) @ unit
+        half = _standard_normal(rng, draws // 2, episodes) @ unit
     else:
         values, vectors = np.linalg.eigh(unit.T @ unit)
-        half = rng.standard_normal((draws // 2, groups)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    half = np.where(still, rng.standard_normal(half.shape), half) * error
+        half = _standard_normal(rng, draws // 2, groups) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    half = np.where(still, _standard_normal(rng, draws // 2, groups), half) * error
     freedom = np.maximum(counts - 1, 1)
     tails = np.sqrt(freedom / rng.chisquare(np.broadcast_to(freedom, half.shape)))
     heavy = half * np.where(still, 1.0, tails)
-    return Noise(error, np.concatenate([half, -half]), np.concatenate([heavy, -heavy]))
+    return make_noise(error, np.concatenate([half, -half]), np.concatenate([heavy, -heavy]))
+
+
+def make_noise(error: Floats, normal: Floats, heavy: Floats) -> Noise:
+    """Noise from its draws; with few groups the differences of all pairs are found once, to be used many times."""
+    if error.size > _FEW:
+        return Noise(error, normal, heavy, None)
+    i, j = _pairs(error.size)
+    return Noise(error, normal, heavy, ((heavy[:, i] - heavy[:, j]) / (error[i] + error[j])).T.copy())
 
 
 def estimate_spread(z: Floats, noise: Noise, *, confidence: float) -> Spread:
@@ -120,8 +129,8 @@ def excess_ratio(z: Floats, error: Floats, limit: float) -> Floats:
     """r = max over i != j of (z_i - z_j - limit) / (s_i + s_j), row by row.   [rows, groups] -> [rows]"""
     if z.shape[1] > _FEW:
         return _extreme_pair(z, error, limit)[0]
-    i, j = np.triu_indices(z.shape[1], k=1)
-    return ((np.abs(z[:, i] - z[:, j]) - limit) / (error[i] + error[j])).max(axis=1)
+    i, j = _pairs(error.size)
+    return ((z[:, i] - z[:, j] - limit) / (error[i] + error[j])).max(axis=1)
 
 
 def tie(z: Floats, inner: Floats, error: Floats, span: float, within: float) -> Floats:
@@ -152,6 +161,18 @@ def shrink(z: Floats, error: Floats) -> Floats:
     excess = (weight * (z - mean) ** 2).sum() - (z.size - 1)
     variance = max(0.0, excess / (weight.sum() - (weight**2).sum() / weight.sum()))
     return mean + (z - mean) * np.sqrt(variance / (variance + error**2))
+
+
+def _pairs(groups: int) -> tuple[Any, Any]:
+    """All ordered pairs of different groups."""
+    i, j = np.nonzero(~np.eye(groups, dtype=bool))
+    return i, j
+
+
+def _standard_normal(rng: np.random.Generator, draws: int, size: int) -> Floats:
+    """Standard normal draws whose mean square is exactly 1 in each column, which steadies quantiles."""
+    raw = rng.standard_normal((draws, size))
+    return raw / np.sqrt((raw**2).mean(axis=0))
 
 
 def _extreme_pair(z: Floats, error: Floats, limit: float) -> tuple[Floats, Any, Any]:
@@ -192,8 +213,12 @@ def _distinct_pair(upper: Floats, lower: Floats, both: Any) -> tuple[Any, Any]:
 def _compare(z: Floats, inner: Floats, noise: Noise, span: float, within: float) -> tuple[float, Floats]:
     """The statistic of the estimates, and of simulated estimates whose true range is `span`."""
     observed = float(excess_ratio(z[None], noise.error, span)[0])
-    simulated = excess_ratio(tie(z, inner, noise.error, span, within) + noise.heavy, noise.error, span)
-    return observed, simulated
+    true = tie(z, inner, noise.error, span, within)
+    if noise.apart is None:
+        return observed, excess_ratio(true + noise.heavy, noise.error, span)
+    i, j = _pairs(true.size)
+    offset = (true[i] - true[j] - span) / (noise.error[i] + noise.error[j])
+    return observed, (noise.apart + offset[:, None]).max(axis=0)
 
 
 def _interval(z: Floats, noise: Noise, confidence: float) -> tuple[float, float]:
