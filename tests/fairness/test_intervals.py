@@ -160,6 +160,19 @@ def test_intervals_stay_within_bounds_where_the_notion_has_them():
 
 
 @pytest.mark.parametrize("method", INTERVAL_METHODS)
+def test_an_episode_with_supply_but_no_demand_counts(method):
+    """As when doses are given where nobody fell ill: it says nothing of demand, but something of the rate."""
+    supply, demand = random_totals(episodes=40)
+    demand[::4, 0] = 0
+    found = estimate_rates(EpisodeTotals.of(supply, demand), method=method)
+    rate = supply[:, 0].sum() / demand[:, 0].sum()
+    assert found.rate[0, 0] == rate
+    residuals = (supply[:, 0] - rate * demand[:, 0]) / demand[:, 0].mean()
+    assert found.standard_error[0, 0] == pytest.approx(residuals.std(ddof=1) / np.sqrt(40), rel=0.1)
+    assert found.low[0, 0] < rate < found.high[0, 0]
+
+
+@pytest.mark.parametrize("method", INTERVAL_METHODS)
 @pytest.mark.parametrize("rate", [1 / 3, 0.1, 0.5, 0.7, 1.0])
 @pytest.mark.parametrize("groups", [2, 3, 10])
 def test_a_rate_that_never_varies_is_not_taken_as_certain(method, rate, groups):

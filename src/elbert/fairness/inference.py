@@ -69,7 +69,7 @@ class _Criterion(NamedTuple):
     rate: Floats  # [compared]
     residuals: Floats  # [episodes, compared]
     error: Floats  # [compared]
-    counts: Any  # [compared] episodes with demand
+    counts: Any  # [compared] episodes with supply or demand
 
     def noise(self, tail: float, seed: int, scale: Floats | float = 1.0) -> Noise:
         """Noise of rate * scale, drawn so that quantiles with this probability beyond them mean something."""
@@ -173,7 +173,7 @@ def bias_limit_test(totals: EpisodeTotals, limit: float, *, confidence: float = 
 def _comparable(totals: EpisodeTotals, pooled: Pooled, c: int) -> _Criterion:
     compared = pooled.compared[c]
     groups = tuple(name for name, included in zip(totals.groups, compared, strict=True) if included)
-    parts = (pooled.rate[c], pooled.residuals[:, c], pooled.error[c], pooled.with_demand[c])
+    parts = (pooled.rate[c], pooled.residuals[:, c], pooled.error[c], pooled.active[c])
     return _Criterion(totals.criteria[c], groups, *(part[..., compared] for part in parts))
 
 

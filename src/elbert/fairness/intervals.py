@@ -27,6 +27,7 @@ _CHUNK = 2**22
 """Resampled episodes held at once: bounds memory, has no effect on the result."""
 
 
+Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -36,7 +37,8 @@ class Pooled(NamedTuple):
     rate: Floats  # [criteria, groups], NaN without demand
     residuals: Floats  # [episodes, criteria, groups] u_e = (S_e - z D_e) / mean(D)
     error: Floats  # [criteria, groups] standard error; for a still group an upper bound in its place
-    with_demand: np.ndarray[Any, np.dtype[np.int64]]  # [criteria, groups] episodes with demand
+    with_demand: Counts  # [criteria, groups] episodes with demand
+    active: Counts  # [criteria, groups] episodes with supply or demand: those that say something of the group
     compared: Mask  # [criteria, groups] enough data to be compared
     still: Mask  # [criteria, groups] the same rate in every episode with demand, two or more
     unseen: Floats  # [criteria, groups] share of episodes that may differ without any of them having been seen
@@ -74,7 +76,7 @@ def estimate_rates(
     The methods, each from the residuals u_e = (S_e - z D_e) / mean(D) or by resampling whole episodes:
 
     - "delta": z +- t * sqrt(sum_e u_e**2 * n / (n - 1)) / E, with Student's t on n - 1 degrees of freedom, where n of
-      the E episodes have demand of the group.
+      the E episodes have supply or demand of the group.
     - "jackknife": around the bias-corrected n z - (n - 1) mean(z_-e), with the spread of the leave-one-out rates z_-e.
     - "bootstrap": episodes drawn with replacement, studentised: the quantiles of (z* - z) / se* replace Student's.
 
@@ -93,7 +95,7 @@ def estimate_rates(
     elif method == "bootstrap":
         error, low, high = _bootstrap(totals, pooled, confidence, resamples, seed)
     else:
-        error, low, high = _around(pooled.rate, pooled.error, pooled.with_demand, confidence)
+        error, low, high = _around(pooled.rate, pooled.error, pooled.active, confidence)
     error = np.where(pooled.still, pooled.error, error)
     low = np.where(pooled.still, pooled.rate * (1 - pooled.unseen), low)
     high = np.where(pooled.still, pooled.rate + pooled.unseen * _headroom(totals, pooled.rate), high)
@@ -121,14 +123,15 @@ def pool(totals: EpisodeTotals, *, confidence: float) -> Pooled:
     rounding = np.abs(supply - expected) <= _ROUNDING * (supply + expected)
     mean = np.where(known, total / totals.episodes, 1.0)
     residuals = np.where(rounding, 0.0, supply - expected) / mean
-    n = (demand > 0).sum(axis=0)
+    with_demand, n = (demand > 0).sum(axis=0), ((demand > 0) | (supply > 0)).sum(axis=0)
     few = np.maximum(n, 2)
     error = np.sqrt((residuals**2).sum(axis=0) * few / (few - 1)) / totals.episodes
-    still = (n >= 2) & ~(residuals != 0).any(axis=0)
+    still = (with_demand >= 2) & ~(residuals != 0).any(axis=0)
     unseen = 1 - (1 - confidence) ** (1 / np.maximum(n, 1))
     reach = np.maximum(rate, _headroom(totals, rate))
     error = np.where(still, unseen * reach / ndtri(0.5 + confidence / 2), error)
-    return Pooled(rate, residuals, error, n, known & ((n >= 2) | (totals.episodes == 1)), still, unseen)
+    compared = known & ((with_demand >= 2) | (totals.episodes == 1))
+    return Pooled(rate, residuals, error, with_demand, n, compared, still, unseen)
 
 
 def _headroom(totals: EpisodeTotals, rate: Floats) -> Floats:
@@ -166,8 +169,8 @@ def _around(centre: Floats, error: Floats, n: Any, confidence: float) -> tuple[F
 
 
 def _jackknife(totals: EpisodeTotals, pooled: Pooled, confidence: float) -> tuple[Floats, Floats, Floats]:
-    n = np.maximum(pooled.with_demand, 2)
-    some = (totals.demand > 0) & (pooled.with_demand >= 2)
+    n = np.maximum(pooled.active, 2)
+    some = ((totals.demand > 0) | (totals.supply > 0)) & (pooled.with_demand >= 2)
     rest = totals.demand.sum(axis=0) - totals.demand
     left_out = np.divide(totals.supply.sum(axis=0) - totals.supply, rest, out=np.zeros(rest.shape), where=some)
     middle = left_out.sum(axis=0) / n

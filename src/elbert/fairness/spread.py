@@ -33,7 +33,7 @@ the interval, for its upper end, and for the test that the range exceeds a limit
 larger, which is the cautious side for the lower end and the test; fewer are for the upper end. Chosen by measuring
 coverage and wrong rejections (benchmarks/coverage.py)."""
 
-EQUAL = 0.4
+EQUAL = 0.25
 """When the upward bias is removed, equality of all groups is taken as true above this p-value, and less below it."""
 
 _FEW = 8
