@@ -17,6 +17,7 @@ number of equal groups; elsewhere, and with few episodes, the coverage is measur
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -224,6 +225,7 @@ def _compare(z: Floats, inner: Floats, noise: Noise, span: float, within: float)
 def _interval(z: Floats, noise: Noise, confidence: float) -> tuple[float, float]:
     """All spans under which the estimates are not among the most unusual 1 - confidence of simulated ones."""
 
+    @cache  # the search asks again for the ends of its bracket
     def surprise(span: float, side: int) -> float:
         """Positive where the estimates lie too far on this side of what the span would give."""
         inner, within = (z, TIE_LOW) if side > 0 else (drawn_in, TIE_HIGH)
