@@ -61,7 +61,9 @@ def main() -> None:
     print(f"import elbert.fairness                            {1000 * import_seconds('elbert.fairness'):8.1f} ms")
     print(f"report, 1 000 episodes x 100 groups               {1000 * report:8.1f} ms")
     print(f"bootstrap of it, {resamples} resamples              {1000 * bootstrap:8.1f} ms")
-    print(f"the same by scipy.stats.bootstrap, group by group {1000 * peer * 100 / columns:8.1f} ms")
+    print(
+        f"scipy.stats.bootstrap, {columns} of the groups x {100 // columns}    {1000 * peer * 100 / columns:12.1f} ms"
+    )
     print(f"ratio                                             {peer * 100 / columns / bootstrap:8.1f}")
 
 

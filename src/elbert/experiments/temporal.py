@@ -17,8 +17,7 @@ from elbert.fairness import (
     stepwise_difference,
     stepwise_squared_difference,
 )
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from elbert.fairness.episodes import Floats
 
 GROUPS = ("blue", "red")
 STEPS = ("t", "t+1")

@@ -28,11 +28,11 @@ _DRAWS, _TAIL, _MOST = 8_000, 50, 400_000
 """Simulated estimates per candidate: this many, fewer where they would be more numbers than `_MOST` in all, but always
 so many that at least `_TAIL` lie beyond the confidence asked for. Halves mirror each other: odd moments are exact."""
 
-TIE_LOW, TIE_HIGH, TIE_TEST = 1.0, 1.0, 2.0
-"""A group within this many standard errors of an end of the range is tied to it in simulations: for the lower end of
-the interval, for its upper end, and for the test that the range exceeds a limit. More ties make simulated ranges
-larger, which is the cautious side for the lower end and the test; fewer are for the upper end. Chosen by measuring
-coverage and wrong rejections (benchmarks/coverage.py)."""
+TIE, TIE_TEST = 1.0, 2.0
+"""A group within this many standard errors of an end of the range is tied to it in simulations: for the interval, and
+for the test that the range exceeds a limit. More ties make simulated ranges larger, which is cautious for the test and
+the lower end of the interval, not for its upper end. Chosen by measuring coverage and wrong rejections
+(benchmarks/coverage.py)."""
 
 EQUAL = 0.25
 """When the upward bias is removed, equality of all groups is taken as true above this p-value, and less below it."""
@@ -113,7 +113,7 @@ def estimate_spread(z: Floats, noise: Noise, *, confidence: float) -> Spread:
     floor = float(np.ptp(noise.normal, axis=1).mean())
     floor_high = float(np.quantile(np.ptp(noise.heavy, axis=1), confidence))
     low, high = _interval(z, noise, confidence)
-    tied = tie(z, z, noise.error, estimate, TIE_LOW)
+    tied = tie(z, z, noise.error, estimate, TIE)
     excess = float(np.ptp(tied + noise.normal, axis=1).mean() - estimate)
     equality = min(1.0, exceeds(z, noise, 0.0) / EQUAL)
     debiased = estimate - equality * floor - (1.0 - equality) * excess
@@ -228,8 +228,7 @@ def _interval(z: Floats, noise: Noise, confidence: float) -> tuple[float, float]
     @cache  # the search asks again for the ends of its bracket
     def surprise(span: float, side: int) -> float:
         """Positive where the estimates lie too far on this side of what the span would give."""
-        inner, within = (z, TIE_LOW) if side > 0 else (drawn_in, TIE_HIGH)
-        observed, simulated = _compare(z, inner, noise, span, within)
+        observed, simulated = _compare(z, z if side > 0 else drawn_in, noise, span, TIE)
         middle = np.median(simulated)
         allowed = np.quantile(np.abs(simulated - middle), confidence)
         return float(side * (observed - middle) - allowed)
