@@ -3,12 +3,15 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from elbert import __version__
 from elbert.errors import ElbertError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = App(
     name="elbert",
@@ -17,6 +20,31 @@ app = App(
 )
 reproduce = App(name="reproduce", help="Make the paper's experiments again.")
 app.command(reproduce)
+
+
+@app.command
+def envs(
+    name: str | None = None,
+    *,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """List the environments, or describe one with its parameters.
+
+    Parameters
+    ----------
+    name
+        Which one to describe, for example lending or elbert/Lending-v0.
+    as_json
+        Print JSON instead of a table.
+    """
+    from elbert.envs import ENTRIES, describe, get_entry
+    from elbert.report.environments import description, listing
+
+    known = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
+    if as_json:
+        print(json.dumps(known[0] if name else known, indent=2))
+        return
+    _console().print(description(known[0]) if name else listing(known))
 
 
 @reproduce.command
@@ -42,12 +70,17 @@ def temporal(
     if as_json:
         print(json.dumps([reading.to_dict() for reading in readings], indent=2))
         return
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else 100, highlight=False).print(rich_table(readings))
+    _console().print(rich_table(readings))
     print("Both approve 100 of 101 blue and 1 of 101 red applicants; step-wise notions call A unbiased and B biased.")
     print("The long-term benefit rate gives both the same bias, and every decision the same weight.")
     print("Written: " + ", ".join(str(path) for path in written))
+
+
+def _console() -> "Console":
+    """Where tables go: as wide as the terminal, or the same for every reader of a file."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
 
 
 def main() -> None:

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any
 from elbert.files import write_whole
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
 
 BLUE, VERMILION, GREY, INK = "#0072B2", "#D55E00", "#8C8C8C", "#222222"
+GROUP_COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", GREY)
+GROUP_HATCHES = ("", "///", "...", "xx", "\\\\\\", "++", "oo", "--")
+GROUP_MARKERS = ("o", "s", "^", "D", "v", "P", "h", "X")
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -59,3 +63,18 @@ def draw_figure(draw: Callable[["Figure"], None], size: tuple[float, float], pat
             write_whole(target, buffer.getvalue())
             written.append(target)
     return written
+
+
+def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float], dpi: int = 100) -> "np.ndarray[Any, Any]":
+    """Draw with the house style into an array of pixels, [height, width, 3] uint8."""
+    import matplotlib as mpl
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=size, dpi=dpi)
+        canvas = FigureCanvasAgg(figure)
+        draw(figure)
+        canvas.draw()
+        return np.array(canvas.buffer_rgba())[..., :3].copy()

@@ -1,0 +1,115 @@
+"""The compiled functions behind the Gymnasium environments, and the way of a step out of JAX.
+
+A world comes as the structure and the leaves of its pytree, so that two worlds which differ in their numbers only share
+one compiled function. All copies draw their randomness in one way: at every reset and every step,
+
+    key, key_now = split(key)
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from elbert.envs.world import TimeStep, World
+
+
+class Seen(NamedTuple):
+    """A step as NumPy arrays of the caller's own, with the copies in front if there are many."""
+
+    observation: np.ndarray[Any, Any]
+    reward: np.ndarray[Any, Any]  # [...]
+    supply: np.ndarray[Any, Any]  # [..., criteria, groups]
+    demand: np.ndarray[Any, Any]  # [..., criteria, groups]
+    terminated: np.ndarray[Any, Any]  # [...] bool
+    truncated: np.ndarray[Any, Any]  # [...] bool
+
+
+def key_words(seed: int | None) -> np.ndarray[Any, Any]:
+    """A key's two words from a seed of any size. [2] uint32"""
+    return np.random.SeedSequence(seed).generate_state(2)
+
+
+@partial(jax.jit, static_argnums=0)
+def reset_one(structure: Any, parameters: list[jax.Array], key: jax.Array) -> Any:
+    """(key, state, observation) of one copy at the start of an episode."""
+    world = jax.tree.unflatten(structure, parameters)
+    key_next, key_now = jax.random.split(key)
+    return key_next, *world.reset(key_now)
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(structure: Any, parameters: list[jax.Array], key: jax.Array, state: Any, action: Any) -> Any:
+    world = jax.tree.unflatten(structure, parameters)
+    key_next, key_now = jax.random.split(key)
+    return key_next, *world.step(key_now, state, action)
+
+
+@partial(jax.jit, static_argnums=0)
+def step_one(structure: Any, parameters: list[jax.Array], key: jax.Array, state: Any, action: Any) -> Any:
+    """(key, state, observation, the rest of the step packed) of one copy after an action."""
+    key, state, step = _step(structure, parameters, key, state, action)
+    return key, state, step.observation, _packed(step)
+
+
+def _packed(step: TimeStep) -> jax.Array:
+    """All but the observation in one row, because every array that leaves JAX costs some microseconds."""
+    parts = (step.reward, step.terminated, step.truncated, step.supply, step.demand)
+    return jnp.concatenate([jnp.asarray(part, jnp.float32).reshape(-1) for part in parts])
+
+
+def unpacked(world: World, observation: jax.Array, packed: jax.Array) -> Seen:
+    """The step, for one or for many copies, as NumPy arrays of the caller's own."""
+    row = np.array(packed)
+    amounts = row[..., 3:].reshape(*row.shape[:-1], 2, len(world.benefit.criteria), world.groups)
+    supply, demand = amounts[..., 0, :, :], amounts[..., 1, :, :]
+    return Seen(np.array(observation), row[..., 0], supply, demand, row[..., 1] > 0, row[..., 2] > 0)
+
+
+@partial(jax.jit, static_argnums=0)
+def reset_all(structure: Any, parameters: list[jax.Array], keys: jax.Array) -> Any:
+    """`reset_one` of every copy."""
+    return jax.vmap(lambda key: reset_one(structure, parameters, key))(keys)
+
+
+@jax.jit
+def choose(mask: jax.Array, yes: Any, no: Any) -> Any:
+    """Leaf by leaf, the rows of `yes` where the mask is true and of `no` elsewhere."""
+    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b), yes, no)
+
+
+@partial(jax.jit, static_argnums=0)
+def step_next(
+    structure: Any, parameters: list[jax.Array], keys: jax.Array, states: Any, ended: jax.Array, actions: Any
+) -> Any:
+    """A step of every copy, but a reset of those whose episode had ended before."""
+    stepped_keys, stepped_states, step = jax.vmap(partial(_step, structure, parameters))(keys, states, actions)
+
+    def with_resets() -> Any:
+        fresh = reset_all(structure, parameters, keys)
+        return choose(ended, fresh, (stepped_keys, stepped_states, step.observation))
+
+    keys, states, observations = jax.lax.cond(
+        ended.any(), with_resets, lambda: (stepped_keys, stepped_states, step.observation)
+    )
+    rewards = jnp.where(ended, 0.0, step.reward)
+    step = step._replace(reward=rewards, terminated=step.terminated & ~ended, truncated=step.truncated & ~ended)
+    return keys, states, observations, observations, jax.vmap(_packed)(step)
+
+
+@partial(jax.jit, static_argnums=0)
+def step_same(
+    structure: Any, parameters: list[jax.Array], keys: jax.Array, states: Any, ended: jax.Array, actions: Any
+) -> Any:
+    """A step of every copy, and at once a reset of those whose episode ends with it."""
+    del ended
+    keys, states, step = jax.vmap(partial(_step, structure, parameters))(keys, states, actions)
+    over = step.terminated | step.truncated
+
+    def with_resets() -> Any:
+        return choose(over, reset_all(structure, parameters, keys), (keys, states, step.observation))
+
+    keys, states, observations = jax.lax.cond(over.any(), with_resets, lambda: (keys, states, step.observation))
+    return keys, states, observations, step.observation, jax.vmap(_packed)(step)

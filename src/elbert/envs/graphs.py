@@ -1,0 +1,143 @@
+"""Social networks: the karate club, and a user's own graph, as arrays of edges and groups.
+
+A graph is undirected and unweighted. People are numbered 0, 1, 2, ... in the order of the graph's nodes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from elbert.errors import InvalidInputError
+
+GraphLike: TypeAlias = Any
+"""A networkx graph, or pairs of people as a list or an array of shape [edges, 2]."""
+
+GroupsLike: TypeAlias = Sequence[int] | Mapping[Any, int] | np.ndarray[Any, Any] | str
+"""Group numbers in the order of the nodes, by node, or the name of a node attribute."""
+
+KARATE_GROUP_0 = (0, 1, 3, 4, 5, 6, 7, 10, 11, 12, 13, 16, 17, 19, 21)
+"""One side of the first Girvan-Newman split of Zachary's karate club; the other 19 people are group 1."""
+
+LARGEST_POPULATION = 1_000_000
+
+
+class Network(NamedTuple):
+    """Who knows whom, and who belongs where."""
+
+    edges: np.ndarray[Any, Any]  # [edges, 2] each pair once, smaller number first
+    group: np.ndarray[Any, Any]  # [people] 0 .. groups - 1
+
+
+@cache
+def karate_club() -> Network:
+    """Zachary's karate club: 34 people, 78 friendships, split in two groups of 15 and 19."""
+    import networkx
+
+    graph = networkx.karate_club_graph()
+    return Network(
+        _edges(graph.edges(), 34), np.asarray([0 if person in KARATE_GROUP_0 else 1 for person in range(34)])
+    )
+
+
+def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
+    """The network that a user means.
+
+    Args:
+        graph: a networkx graph, or pairs of people who know each other, or None for the karate club.
+        groups: a group number for every person, in the order of the nodes; or by node; or the name of the node
+            attribute of a networkx graph that holds it. None for the karate club's own split.
+    """
+    if graph is None and groups is None:
+        return karate_club()
+    if graph is None:
+        import networkx
+
+        graph = networkx.karate_club_graph()
+    if groups is None:
+        raise InvalidInputError(
+            "The graph has no groups. Give groups=: one group number per person in the order of the nodes, a mapping "
+            "from node to group, or the name of a node attribute."
+        )
+    nodes = _nodes(graph)
+    group = _groups(groups, graph, nodes)
+    if nodes is None:
+        return Network(_edges(graph, len(group)), group)
+    place = {node: index for index, node in enumerate(nodes)}
+    return Network(_edges(((place[a], place[b]) for a, b in _nx_edges(graph)), len(nodes)), group)
+
+
+def _nodes(graph: Any) -> list[Any] | None:
+    """The nodes of a networkx graph in its order; None for anything else."""
+    return list(graph.nodes()) if hasattr(graph, "nodes") and hasattr(graph, "is_directed") else None
+
+
+def _nx_edges(graph: Any) -> Iterable[tuple[Any, Any]]:
+    if graph.is_directed():
+        raise InvalidInputError(
+            "The graph is directed, but a contact goes both ways. Give graph.to_undirected(), if that is what it means."
+        )
+    return ((edge[0], edge[1]) for edge in graph.edges())
+
+
+def _edges(pairs: Any, people: int) -> np.ndarray[Any, Any]:
+    """Pairs as a sorted array without repetition; refuses what is not a pair of two different people."""
+    try:
+        array = np.asarray(pairs if isinstance(pairs, np.ndarray) else [tuple(pair) for pair in pairs])
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"The graph is neither a networkx graph nor pairs of people ({error}). Give [(0, 1), (1, 2), ...]."
+        ) from error
+    if array.size == 0:
+        return np.zeros((0, 2), int)
+    if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInputError(
+            f"The edges have shape {array.shape} and dtype {array.dtype}. Give pairs of whole numbers, [edges, 2]."
+        )
+    if array.min() < 0 or array.max() >= people:
+        raise InvalidInputError(
+            f"The edges name people from {array.min()} to {array.max()}, but groups has {people} entries, for people 0 "
+            f"to {people - 1}. Give every person a group."
+        )
+    alone = array[:, 0] == array[:, 1]
+    if alone.any():
+        raise InvalidInputError(f"Person {array[alone][0, 0]} is joined to themselves. Remove such edges.")
+    return np.unique(np.sort(array, axis=1), axis=0).astype(int)
+
+
+def _groups(groups: Any, graph: Any, nodes: list[Any] | None) -> np.ndarray[Any, Any]:
+    """The group number of every person, whole numbers 0 .. M - 1 with somebody in each."""
+    if isinstance(groups, str):
+        if nodes is None:
+            raise InvalidInputError(
+                f"groups is {groups!r}, the name of a node attribute, but the graph is a list of edges. Give one group "
+                "number per person."
+            )
+        groups = {node: data[groups] for node, data in graph.nodes(data=True) if groups in data}
+    if isinstance(groups, Mapping):
+        order = nodes if nodes is not None else range(len(groups))
+        missing = [node for node in order if node not in groups]
+        if missing:
+            raise InvalidInputError(
+                f"{len(missing)} people have no group, the first is {missing[0]!r}. Give every person one."
+            )
+        groups = [groups[node] for node in order]
+    listed = list(groups)
+    array = np.asarray(listed)
+    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        strange = next((g for g in listed if isinstance(g, bool) or not isinstance(g, int | np.integer)), listed)
+        raise InvalidInputError(f"groups holds {strange!r}. Number the groups 0, 1, 2, ... and give one per person.")
+    if nodes is not None and len(array) != len(nodes):
+        raise InvalidInputError(f"groups has {len(array)} entries for {len(nodes)} people. Give one per person.")
+    if len(array) > LARGEST_POPULATION:
+        raise InvalidInputError(
+            f"{len(array)} people are more than the {LARGEST_POPULATION} that this world is made for."
+        )
+    found = np.unique(array)
+    if found[0] != 0 or found[-1] != len(found) - 1:
+        raise InvalidInputError(
+            f"The groups in use are {', '.join(map(str, found[:10]))}. Number them 0, 1, 2, ... without gaps, so that "
+            "every group has somebody in it."
+        )
+    return array.astype(int)

@@ -1,0 +1,192 @@
+"""Infectious disease: whom to vaccinate in a social network while the disease spreads along its edges.
+
+A step:
+    treatment   a dose makes a susceptible person recovered; it does nothing to an infected or a recovered one
+    change      then everyone at once:  susceptible -> infected     with 1 - (1 - infection) ** infected neighbours
+                                        infected    -> recovered    with `recovery`
+                                        recovered   -> susceptible  with `waning` (also who was vaccinated just now)
+    reward      fraction of people who are not infected after the change
+    supply      doses given to the group; demand: people of the group newly infected in this step
+"""
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from elbert.envs.graphs import GraphLike, GroupsLike, as_network
+from elbert.envs.parameters import Number, as_count, as_probability
+from elbert.envs.world import TimeStep, World
+from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import as_whole
+from elbert.fairness.notions import Criterion, Notion
+
+SUSCEPTIBLE, INFECTED, RECOVERED = 0, 1, 2
+
+DOSES_PER_INFECTION = Notion(
+    "doses-per-infection",
+    Criterion("doses per new infection", supply=lambda doses, _: doses, demand=lambda _, cases: cases, bounded=False),
+    needs_qualified=True,
+)
+"""Doses given over people newly infected, per group: the vaccination criterion of the paper. It can exceed 1."""
+
+DENSE_PEOPLE = 256
+"""Up to so many people the infected neighbours are counted by a matrix product, beyond that edge by edge."""
+
+
+class InfectiousState(NamedTuple):
+    """Everyone's health."""
+
+    health: jax.Array  # [people] SUSCEPTIBLE, INFECTED or RECOVERED
+    time: jax.Array  # []
+
+
+class Infectious(World):
+    """The infectious-disease world. Action i vaccinates person i, the last action nobody; with several doses, a row."""
+
+    infection: jax.Array  # []
+    recovery: jax.Array  # []
+    waning: jax.Array  # []
+    horizon: jax.Array  # []
+    membership: jax.Array  # [people, groups] 1 where the person is of the group
+    adjacency: jax.Array | None  # [people, people] 1 where two know each other, for small networks
+    contacts: tuple[jax.Array, jax.Array] | None  # ([2 edges] of whom, [2 edges] neighbour) sorted, for large ones
+    supply: Literal["published", "effective"] = eqx.field(static=True)
+    first_case: int | None = eqx.field(static=True)
+    burn_in: int = eqx.field(static=True)
+    doses: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        *,
+        graph: Annotated[GraphLike | None, "networkx graph, or pairs of people; none: Zachary's karate club"] = None,
+        groups: Annotated[GroupsLike | None, "group of each person: numbers, a mapping, or a node attribute"] = None,
+        infection: Annotated[Number, "probability that one infected neighbour infects (text: 0.1)"] = 0.5,
+        recovery: Annotated[Number, "probability that an infected person recovers"] = 0.005,
+        waning: Annotated[Number, "probability that a recovered person becomes susceptible again"] = 0.0,
+        supply: Annotated[
+            Literal["published", "effective"], "published: every dose; effective: doses that changed a state"
+        ] = "published",
+        first_case: Annotated[int | None, "who is infected at reset; none: a random person (text)"] = 0,
+        burn_in: Annotated[int, "changes before the episode starts, counted in nothing (text: 0)"] = 1,
+        doses: Annotated[int, "doses per step"] = 1,
+        horizon: Annotated[Number, "steps per episode"] = 20,
+    ) -> None:
+        """The published world by default; `elbert envs infectious` explains every parameter."""
+        network = as_network(graph, groups)
+        people = len(network.group)
+        self.membership = jnp.asarray(network.group[:, None] == np.arange(network.group.max() + 1), jnp.float32)
+        self.adjacency, self.contacts = _neighbours(network.edges, people)
+        self.infection = as_probability(infection, "infection")
+        self.recovery = as_probability(recovery, "recovery")
+        self.waning = as_probability(waning, "waning")
+        self.horizon = as_count(horizon, "horizon", low=1, need="a whole number of steps, at least 1")
+        if supply not in ("published", "effective"):
+            raise InvalidInputError(
+                f"supply is {supply!r}. Give 'published' (every dose counts) or 'effective' (only doses that changed "
+                "a state)."
+            )
+        self.supply = supply
+        if first_case is not None and as_whole(first_case, "first_case", "a person's number", low=0) >= people:
+            raise InvalidInputError(f"first_case is {first_case}, but people are numbered 0 to {people - 1}.")
+        self.first_case = first_case if first_case is None else int(first_case)
+        self.burn_in = as_whole(burn_in, "burn_in", "a whole number of changes, 0 or more", low=0)
+        self.doses = as_whole(doses, "doses", "a whole number of doses, at least 1", low=1)
+
+    @property
+    def people(self) -> int:
+        """How many people there are."""
+        return self.membership.shape[-2]
+
+    @property
+    def groups(self) -> int:
+        """How many groups they form."""
+        return self.membership.shape[-1]
+
+    @property
+    def benefit(self) -> Notion:
+        """Doses given over people newly infected."""
+        return DOSES_PER_INFECTION
+
+    @property
+    def observation_space(self) -> gymnasium.spaces.Box:
+        """One-hot health of everyone, person by person."""
+        return gymnasium.spaces.Box(0.0, 1.0, (3 * self.people,), np.float32)
+
+    @property
+    def action_space(self) -> gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete:
+        """Whom to vaccinate; the last number is nobody. With several doses, one such choice for each."""
+        choices = self.people + 1
+        if self.doses == 1:
+            return gymnasium.spaces.Discrete(choices)
+        return gymnasium.spaces.MultiDiscrete([choices] * self.doses)
+
+    def reset(self, key: jax.Array) -> tuple[InfectiousState, jax.Array]:
+        """One person is infected, and the disease may have a head start."""
+        key_first, *keys_burn_in = jax.random.split(key, 1 + self.burn_in)
+        random = self.first_case is None
+        first = jax.random.randint(key_first, (), 0, self.people) if random else jnp.asarray(self.first_case)
+        health = jnp.where(jnp.arange(self.people) == first, INFECTED, SUSCEPTIBLE).astype(jnp.int8)
+        for key_change in keys_burn_in:
+            health = self._changed(key_change, health)
+        state = InfectiousState(health, jnp.zeros((), jnp.int32))
+        return state, self.observe(state)
+
+    def step(self, key: jax.Array, state: InfectiousState, action: jax.Array) -> tuple[InfectiousState, TimeStep]:
+        """Treat first, then everyone changes at once."""
+        whom = jnp.asarray(action).reshape(self.doses, 1)
+        doses = jnp.sum((whom == jnp.arange(self.people)[None, :]) * 1.0, axis=0)
+        helped = (doses > 0) & (state.health == SUSCEPTIBLE)
+        treated = jnp.where(helped, RECOVERED, state.health).astype(jnp.int8)
+        health = self._changed(key, treated)
+        cases = (health == INFECTED) & (treated != INFECTED)
+        given = helped * 1.0 if self.supply == "effective" else doses
+        supply, demand = jnp.stack([given, cases * 1.0]) @ self.membership
+        reward = jnp.mean(health != INFECTED)
+        after = InfectiousState(health, state.time + 1)
+        truncated = self.is_truncated(after.time)
+        step = TimeStep(self.observe(after), reward, supply[None], demand[None], jnp.zeros((), bool), truncated)
+        return after, step
+
+    def observe(self, state: InfectiousState) -> jax.Array:
+        """[3 people]: one-hot health of everyone, person by person."""
+        return ((state.health[:, None] == jnp.arange(3, dtype=jnp.int8)[None, :]) * 1.0).reshape(-1)
+
+    def edges(self) -> np.ndarray[Any, Any]:
+        """[edges, 2]: who knows whom, each pair once, smaller number first."""
+        if self.adjacency is not None:
+            both = np.argwhere(np.asarray(self.adjacency) > 0)
+        else:
+            assert self.contacts is not None
+            both = np.stack([np.asarray(part) for part in self.contacts], axis=1)
+        return both[both[:, 0] < both[:, 1]].astype(int)
+
+    def infected_neighbours(self, health: jax.Array) -> jax.Array:
+        """[people] -> [people]: how many infected people each one knows. The cost is in proportion to the edges."""
+        infected = (health == INFECTED) * 1.0
+        if self.adjacency is not None:
+            return infected @ self.adjacency
+        assert self.contacts is not None
+        of_whom, neighbour = self.contacts
+        return jax.ops.segment_sum(infected[neighbour], of_whom, self.people, indices_are_sorted=True)
+
+    def _changed(self, key: jax.Array, health: jax.Array) -> jax.Array:
+        """One change of everyone at once. Each state has one way out, so that one draw per person decides."""
+        catching = 1.0 - (1.0 - self.infection) ** self.infected_neighbours(health)
+        leaving = jnp.where(health == SUSCEPTIBLE, catching, jnp.where(health == INFECTED, self.recovery, self.waning))
+        changes = jax.random.uniform(key, health.shape) < leaving
+        return jnp.where(changes, (health + 1) % 3, health).astype(jnp.int8)
+
+
+def _neighbours(edges: np.ndarray, people: int) -> tuple[jax.Array | None, tuple[jax.Array, jax.Array] | None]:
+    """The edges as a matrix for few people, else as a sorted list in both directions."""
+    both = np.concatenate([edges, edges[:, ::-1]])
+    if people <= DENSE_PEOPLE:
+        adjacency = np.zeros((people, people), np.float32)
+        adjacency[both[:, 0], both[:, 1]] = 1
+        return jnp.asarray(adjacency), None
+    both = both[np.lexsort((both[:, 1], both[:, 0]))].astype(np.int32)
+    return None, (jnp.asarray(both[:, 0]), jnp.asarray(both[:, 1]))

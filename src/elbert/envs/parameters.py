@@ -1,0 +1,88 @@
+"""Parameters of a world: read from what a user gives, refused with a reason where they make no sense.
+
+Values are checked in float64 and stored as JAX arrays, so that a world is a pytree that can be mapped over. A traced
+value, as inside `jax.vmap(lambda tau: Infectious(infection=tau))`, has no value to check yet and passes.
+"""
+
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import ArrayLike, has_values
+
+Number: TypeAlias = ArrayLike
+"""One number, or what stands for one while JAX traces."""
+
+Numbers: TypeAlias = ArrayLike
+"""A row (or table) of numbers."""
+
+SUM_TOLERANCE = 1e-6
+LARGEST_WHOLE = 2**31 - 1
+
+
+def as_numbers(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, need: str) -> Any:
+    """The value as an array of float64 (as it is, if traced), every entry from low to high. `need`: what to give."""
+    if not has_values(*jax.tree.leaves(value)):
+        return jnp.asarray(value)
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} is {_shown(value)}, which is not numbers. Give {need}.") from error
+    wrong = ~((array >= low) & (array <= high) & np.isfinite(array))
+    if wrong.any():
+        where = "" if array.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(wrong)[0])}"
+        raise InvalidInputError(f"{name} is {array[wrong][0]:g}{where}. Give {need}.")
+    return array
+
+
+def as_float(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, need: str) -> jax.Array:
+    """One number from low to high. []"""
+    array = as_numbers(value, name, low=low, high=high, need=need)
+    if array.ndim:
+        raise InvalidInputError(f"{name} has shape {array.shape}. Give {need}.")
+    return jnp.asarray(array, jnp.float32)
+
+
+def as_probability(value: Any, name: str) -> jax.Array:
+    """One number from 0 to 1. []"""
+    return as_float(value, name, low=0, high=1, need="a probability, from 0 to 1")
+
+
+def as_count(value: Any, name: str, *, low: int, need: str) -> jax.Array:
+    """One whole number of at least low. []"""
+    array = as_numbers(value, name, low=low, high=LARGEST_WHOLE, need=need)
+    if array.ndim or (has_values(array) and float(array) != int(array)) or isinstance(value, bool):
+        raise InvalidInputError(f"{name} is {_shown(value)}. Give {need}.")
+    return jnp.asarray(array, jnp.int32)
+
+
+def as_row(value: Any, name: str, *, length: int | None = None, low: float, high: float = np.inf, need: str) -> Any:
+    """Numbers along one axis; a single number stands for all if the length is known. [length]"""
+    array = as_numbers(value, name, low=low, high=high, need=need)
+    if array.ndim == 0 and length is not None:
+        array = (jnp if isinstance(array, jax.Array) else np).broadcast_to(array, (length,))
+    if array.ndim != 1 or array.shape[0] == 0 or (length is not None and array.shape[0] != length):
+        raise InvalidInputError(f"{name} has shape {array.shape}. Give {need}.")
+    return jnp.asarray(array, jnp.float32)
+
+
+def as_distributions(value: Any, name: str, *, ndim: int, need: str) -> jax.Array:
+    """Probabilities that sum to 1 along the last axis. [..., outcomes]"""
+    array = as_numbers(value, name, low=0, high=1, need=need)
+    if array.ndim != ndim or 0 in array.shape:
+        raise InvalidInputError(f"{name} has shape {array.shape}. Give {need}.")
+    if has_values(array):
+        sums = np.asarray(array).sum(axis=-1)
+        wrong = np.abs(sums - 1) > SUM_TOLERANCE
+        if wrong.any():
+            row = "" if ndim == 1 else f" row {int(np.argwhere(wrong)[0][0])}"
+            raise InvalidInputError(f"{name}{row} sums to {float(sums[wrong][0]):.6g}, not to 1. Give {need}.")
+    return jnp.asarray(array, jnp.float32)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

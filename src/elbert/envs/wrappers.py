@@ -1,0 +1,278 @@
+"""From a user's own environment to a Supply-Demand MDP: wrappers that add `supply` and `demand` to `info`.
+
+Either by two functions of a transition,
+
+    env = SupplyDemandWrapper(env, supply=lambda t: t.info["served"], demand=lambda t: t.info["arrived"])
+
+or, where a step decides on people, by a notion of fairness and the fields that describe the outcome:
+
+    env = NotionWrapper(env, "equal-opportunity", groups=3, group="group", qualified="qualified")
+
+Vector environments have wrappers of the same form, whose functions see all copies at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import as_pair
+from elbert.fairness.notions import Notion, get_notion
+
+
+class Transition(NamedTuple):
+    """What is known after a step. In a vector environment every entry has the copies in front."""
+
+    observation: Any  # before the step
+    action: Any
+    next_observation: Any  # after it; of an ended episode the last one, not the next episode's first
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: dict[str, Any]  # of this step
+    previous_info: dict[str, Any]  # of the step before, or of the reset
+
+
+Amounts: TypeAlias = Callable[[Transition], Any]
+"""What each group received, or was due, in a step: [groups] or [criteria, groups], with the copies in front if many."""
+
+Field: TypeAlias = str | Callable[[Transition], Any]
+"""An entry of the step's `info` by name, or a function of the transition."""
+
+
+class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Adds what a function of the transition gives."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], benefit: Callable[[Transition], tuple[Any, Any]]) -> None:
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            raise InvalidInputError(
+                f"{type(self).__name__} is for one environment, but this is a VectorEnv. Use "
+                f"{type(self).__name__.replace('Wrapper', 'VectorWrapper')}, whose functions see all copies at once."
+            )
+        super().__init__(env)
+        self._benefit = benefit
+        self._observation: Any = None
+        self._info: dict[str, Any] = {}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """As the environment's own; nothing has been given or due yet, so nothing is added."""
+        self._observation, self._info = self.env.reset(seed=seed, options=options)
+        return self._observation, self._info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """As the environment's own, with the benefits of this step in `info`."""
+        before, previous = self._observation, self._info
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        transition = Transition(before, action, observation, reward, terminated, truncated, info, previous)
+        supply, demand = as_pair(*self._benefit(transition))
+        self._observation, self._info = observation, {**info, "supply": supply, "demand": demand}
+        return observation, reward, terminated, truncated, self._info
+
+
+class SupplyDemandWrapper(_Wrapper):
+    """Adds `info["supply"]` and `info["demand"]` to an environment, by two functions of the transition."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], *, supply: Amounts, demand: Amounts) -> None:
+        """The environment, and what each group received and was due in a step.
+
+        Args:
+            env: any Gymnasium environment.
+            supply: Transition -> [groups] or [criteria, groups], amounts of benefit given.
+            demand: Transition -> the same shape, amounts due.
+        """
+        super().__init__(env, _by_functions(supply, demand))
+
+
+class NotionWrapper(_Wrapper):
+    """Adds `info["supply"]` and `info["demand"]` to an environment that decides on people, by a notion of fairness."""
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        notion: str | Notion,
+        *,
+        groups: int,
+        group: Field = "group",
+        decision: Field | None = None,
+        qualified: Field | None = None,
+    ) -> None:
+        """The environment, and where to find the outcome of a decision. A field may hold one person or an array.
+
+        Args:
+            env: any Gymnasium environment.
+            notion: for example "equal-opportunity"; `elbert.fairness.NOTIONS` lists them.
+            groups: how many groups there are.
+            group: of the person decided on, 0 .. groups - 1.
+            decision: 1 accepted, 0 rejected; the action, if not given.
+            qualified: 1 if the benefit was due; not needed for demographic parity.
+        """
+        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified, copies=False))
+
+
+class _VectorWrapper(gymnasium.vector.VectorWrapper):
+    """Adds what a function of the transitions gives, where Gymnasium's conventions want it."""
+
+    def __init__(
+        self, env: gymnasium.vector.VectorEnv[Any, Any, Any], benefit: Callable[[Transition], tuple[Any, Any]]
+    ) -> None:
+        if not isinstance(env, gymnasium.vector.VectorEnv):
+            raise InvalidInputError(
+                f"{type(self).__name__} is for a VectorEnv, but this is {type(env).__name__}. Use "
+                f"{type(self).__name__.replace('VectorWrapper', 'Wrapper')} for one environment."
+            )
+        super().__init__(env)
+        self._mode = autoreset_mode(env)
+        self._benefit = benefit
+        self._observations: Any = None
+        self._infos: dict[str, Any] = {}
+        self._ended = np.zeros(env.num_envs, bool)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """As the environment's own."""
+        mask = (options or {}).get("reset_mask")
+        self._observations, self._infos = self.env.reset(seed=seed, options=options)
+        self._ended = np.zeros_like(self._ended) if mask is None else self._ended & ~np.asarray(mask)
+        return self._observations, self._infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """As the environment's own, with the benefits of this step in `info` (or in its `final_info`)."""
+        before, previous, ended_before = self._observations, self._infos, self._ended
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        ended = np.asarray(terminated) | np.asarray(truncated)
+        same = self._mode is AutoresetMode.SAME_STEP
+        last, shown = observations, infos
+        if same and ended.any():
+            last = _with_rows(observations, infos["final_obs"], ended)
+            shown = {**infos, **_merged(infos, infos.get("final_info", {}), ended)}
+        transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
+        supply, demand = as_pair(*self._benefit(transition))
+        if supply.ndim < 2 or supply.shape[0] != self.num_envs:
+            raise InvalidInputError(
+                f"supply has shape {supply.shape} for {self.num_envs} copies. The functions see all copies at once: "
+                f"give [{self.num_envs}, groups]."
+            )
+        counted = ~ended if same else ~ended_before if self._mode is AutoresetMode.NEXT_STEP else np.ones_like(ended)
+        infos = {**infos, **_masked(supply, demand, counted)}
+        if same and ended.any():
+            infos["final_info"] = {**infos.get("final_info", {}), **_masked(supply, demand, ended)}
+            infos["_final_info"] = ended.copy()
+        self._observations, self._infos, self._ended = observations, infos, ended & (not same)
+        return observations, rewards, terminated, truncated, infos
+
+
+class SupplyDemandVectorWrapper(_VectorWrapper):
+    """Adds `info["supply"]` and `info["demand"]` to a vector environment, by two functions of the transitions."""
+
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], *, supply: Amounts, demand: Amounts) -> None:
+        """The environment, and what each group received and was due in a step of every copy.
+
+        Args:
+            env: any Gymnasium vector environment.
+            supply: Transition -> [copies, groups] or [copies, criteria, groups].
+            demand: Transition -> the same shape.
+        """
+        super().__init__(env, _by_functions(supply, demand))
+
+
+class NotionVectorWrapper(_VectorWrapper):
+    """Adds `info["supply"]` and `info["demand"]` to a vector environment that decides on people, by a notion."""
+
+    def __init__(
+        self,
+        env: gymnasium.vector.VectorEnv[Any, Any, Any],
+        notion: str | Notion,
+        *,
+        groups: int,
+        group: Field = "group",
+        decision: Field | None = None,
+        qualified: Field | None = None,
+    ) -> None:
+        """As `NotionWrapper`, with the copies in front of every field."""
+        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified, copies=True))
+
+
+def autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """How a vector environment resets ended episodes; one that does not say is refused."""
+    mode = (env.metadata or {}).get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
+        raise InvalidInputError(
+            f'The vector environment\'s metadata["autoreset_mode"] is {mode!r}. Set it to one of gymnasium.vector.'
+            "AutoresetMode, so that the last step of an episode can be told from the reset after it."
+        )
+    return mode
+
+
+def _by_functions(supply: Amounts, demand: Amounts) -> Callable[[Transition], tuple[Any, Any]]:
+    for name, function in (("supply", supply), ("demand", demand)):
+        if not callable(function):
+            raise InvalidInputError(
+                f'{name} is {function!r}. Give a function of the transition, for example lambda t: t.info["served"].'
+            )
+    return lambda transition: (supply(transition), demand(transition))
+
+
+def _by_notion(
+    notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None, *, copies: bool
+) -> Callable[[Transition], tuple[Any, Any]]:
+    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one."""
+    if notion.needs_qualified and qualified is None:
+        raise InvalidInputError(
+            f"The notion {notion.name!r} needs to know who was qualified. Give qualified=, the name of an entry of "
+            "info or a function of the transition."
+        )
+
+    def benefit(transition: Transition) -> tuple[Any, Any]:
+        who = np.asarray(_field(transition, group, "group"))
+        what = np.asarray(transition.action if decision is None else _field(transition, decision, "decision"))
+        due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified"))
+        each = notion.per_outcome(who, what, due, groups=groups)
+        people = tuple(range(1 if copies else 0, who.ndim))
+        supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
+        one = len(notion.criteria) == 1
+        return (supply[..., 0, :], demand[..., 0, :]) if one else (supply, demand)
+
+    return benefit
+
+
+def _field(transition: Transition, field: Field, name: str) -> Any:
+    if callable(field):
+        return field(transition)
+    if field not in transition.info:
+        known = ", ".join(repr(key) for key in transition.info if not str(key).startswith("_")) or "nothing"
+        raise InvalidInputError(
+            f"info has no {field!r}, which {name}= names. It has {known}. Name another entry, or give a function of "
+            "the transition."
+        )
+    return transition.info[field]
+
+
+def _masked(supply: Any, demand: Any, mask: np.ndarray[Any, Any]) -> dict[str, Any]:
+    rows = mask.reshape(-1, *(1,) * (supply.ndim - 1))
+    return {"supply": supply * rows, "_supply": mask.copy(), "demand": demand * rows, "_demand": mask.copy()}
+
+
+def _with_rows(observations: Any, final: Any, ended: np.ndarray[Any, Any]) -> Any:
+    """The observations with the last ones of ended episodes in their places."""
+    if not isinstance(observations, np.ndarray):
+        raise InvalidInputError(
+            "In the autoreset mode SameStep only array observations are supported here. Use NextStep, Gymnasium's "
+            "default."
+        )
+    merged = observations.copy()
+    for i in np.flatnonzero(ended):
+        merged[i] = final[i]
+    return merged
+
+
+def _merged(infos: dict[str, Any], final: dict[str, Any], ended: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """The infos of this step: of ended episodes the last ones instead of the resets'."""
+    merged = {}
+    for key, value in final.items():
+        if isinstance(value, np.ndarray) and not key.startswith("_"):
+            running = infos.get(key)
+            rows = ended.reshape(-1, *(1,) * (value.ndim - 1))
+            merged[key] = np.where(rows, value, running) if running is not None else value
+    return merged

@@ -1,0 +1,187 @@
+"""Pictures of the worlds: what `render()` shows."""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, World
+from elbert.errors import InvalidInputError
+from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, GROUP_MARKERS, INK, VERMILION, draw_pixels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Pixels = np.ndarray[Any, Any]
+SIZE = (6.4, 3.6)
+NAVY = "#00395C"
+HEALTH = {
+    SUSCEPTIBLE: ("susceptible", "#FFFFFF"),
+    INFECTED: ("infected", VERMILION),
+    RECOVERED: ("recovered", NAVY),
+}
+NETWORK_DRAWN = 300
+"""Up to so many people the network is laid out with its edges; more are drawn as a disc for each group."""
+
+
+def draw_world(world: World, state: Any, action: Any = None) -> Pixels:
+    """A state of a world as a picture, [height, width, 3] uint8.
+
+    Args:
+        world: Lending, Infectious or Attention.
+        state: of one copy.
+        action: the one that led to the state, to show today's dose; None right after a reset.
+    """
+    for kind, draw in ((Lending, _lending), (Infectious, _infectious), (Attention, _attention)):
+        if isinstance(world, kind):
+            return draw_pixels(lambda figure, draw=draw: draw(figure, world, state, action), SIZE)
+    raise InvalidInputError(f"There is no picture of {type(world).__name__}. Give draw= a function of your own.")
+
+
+def _lending(figure: "Figure", world: Lending, state: Any, action: Any) -> None:
+    """Score distributions by group, the applicant at the counter, and the running rates."""
+    del action  # about the applicant before
+    mass, groups, scores = np.asarray(state.mass), world.groups, world.scores
+    axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
+    width = 0.8 / groups
+    for g in range(groups):
+        place = np.arange(scores) + (g - (groups - 1) / 2) * width
+        axes.bar(place, mass[g], width, label=f"group {g}", **_look(g))
+    g, c = int(state.group), int(state.score)
+    x = c + (g - (groups - 1) / 2) * width
+    axes.plot([x], [mass[g, c] + 0.035], marker="v", color=INK, markersize=7, linestyle="none", label="applicant")
+    axes.set(xlabel="score (higher repays more often)", ylabel="share of the group", xticks=np.arange(scores))
+    axes.set_ylim(0, max(0.5, float(mass.max()) + 0.09))
+    cash = f"{float(state.cash):,.0f}".replace(",", " ")
+    title = f"Lending: {int(state.time)} of {int(world.horizon)} applicants decided, cash {cash}"
+    figure.text(0.02, 0.93, title, fontweight="bold")
+    figure.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.67, 0.90))
+    rates = figure.add_axes((0.75, 0.14, 0.22, 0.38))
+    _rates(rates, np.asarray(state.supply)[0], np.asarray(state.demand)[0], world.notion.criteria[0].name, "group")
+
+
+def _attention(figure: "Figure", world: Attention, state: Any, action: Any) -> None:
+    """Incidents, those found, units and rates by site, and the running rates."""
+    del action  # the units are in the state
+    found, incidents, units, _ = np.asarray(state.history)[-1]
+    sites = np.arange(world.groups)
+    axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
+    axes.bar(sites, incidents, 0.6, facecolor="white", edgecolor=INK, hatch="///", label="incidents missed")
+    axes.bar(sites, found, 0.6, facecolor=BLUE, edgecolor=INK, label="incidents found")
+    axes.plot(sites, units, marker="D", color=VERMILION, markersize=6, linestyle="none", label="units of attention")
+    rate = np.asarray(state.rates)
+    axes.hlines(rate, sites - 0.42, sites + 0.42, color=INK, linewidth=2, label="rate of the next step")
+    axes.set(xlabel="site", ylabel="per step", xticks=sites if len(sites) <= 20 else sites[:: len(sites) // 10])
+    axes.set_ylim(0, 1.15 * max(1.0, float(incidents.max()), float(units.max()), float(rate.max())))
+    title = f"Attention: step {int(state.time)} of {int(world.horizon)}, {int(world.units)} units"
+    figure.text(0.02, 0.93, title, fontweight="bold")
+    figure.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.67, 0.90))
+    rates = figure.add_axes((0.75, 0.14, 0.22, 0.36))
+    _rates(rates, np.asarray(state.found), np.asarray(state.incidents), "discovery rate", "site")
+
+
+def _infectious(figure: "Figure", world: Infectious, state: Any, action: Any) -> None:
+    """The network: colour is health, shape is the group, a ring is today's dose."""
+    health = np.asarray(state.health)
+    edges, group = world.edges(), np.asarray(world.membership).argmax(axis=-1)
+    place = _layout(edges.tobytes(), group.tobytes(), world.people)
+    axes = figure.add_axes((0.02, 0.03, 0.66, 0.86))
+    axes.axis("off")
+    axes.set_aspect("equal")
+    small = world.people <= NETWORK_DRAWN
+    if small:
+        axes.plot(*place[edges].transpose(2, 1, 0), color=GREY, linewidth=0.6, zorder=1)
+    size = 90 if world.people <= 60 else max(2.0, 6000 / world.people)
+    for g in range(world.groups):
+        for value, (_, colour) in HEALTH.items():
+            chosen = (group == g) & (health == value)
+            look = {"edgecolors": INK, "linewidths": 0.8} if small else {"edgecolors": GREY, "linewidths": 0.2}
+            axes.scatter(*place[chosen].T, s=size, c=colour, marker=_marker(g), zorder=2, **look)
+    dosed = [int(i) for i in np.atleast_1d(action)] if action is not None else []
+    dosed = [i for i in dosed if i < world.people]
+    axes.scatter(*place[dosed].T, s=3.2 * size + 30, facecolors="none", edgecolors=INK, linewidths=1.8, zorder=3)
+    figure.text(0.02, 0.93, f"Infectious disease: step {int(state.time)} of {int(world.horizon)}", fontweight="bold")
+    _network_legend(figure, world, health, group)
+
+
+def _network_legend(figure: "Figure", world: Infectious, health: Pixels, group: Pixels) -> None:
+    from matplotlib.lines import Line2D
+
+    def dot(label: str, marker: str, colour: str, size: float = 9) -> Line2D:
+        look = {"markerfacecolor": colour, "markeredgecolor": INK, "markersize": size}
+        return Line2D([], [], marker=marker, linestyle="none", label=label, **look)
+
+    handles = [dot(f"{name}: {int((health == value).sum())}", "o", colour) for value, (name, colour) in HEALTH.items()]
+    shown = min(world.groups, 6)
+    handles += [
+        dot(
+            f"group {g}: {int(((group == g) & (health == INFECTED)).sum())} of {int((group == g).sum())} infected",
+            _marker(g),
+            "#DDDDDD",
+        )
+        for g in range(shown)
+    ]
+    if world.groups > shown:
+        handles.append(Line2D([], [], linestyle="none", label=f"and {world.groups - shown} groups more"))
+    ring = Line2D(
+        [], [], marker="o", linestyle="none", markerfacecolor="none", markeredgecolor=INK, label="today's dose"
+    )
+    ring.set(markersize=13, markeredgewidth=1.8)
+    figure.legend(handles=[*handles, ring], loc="upper left", bbox_to_anchor=(0.66, 0.90), labelspacing=0.9)
+
+
+def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str) -> None:
+    """Running benefit rates as bars; a group without demand has none, and none is drawn."""
+    known = demand > 0
+    rate = np.where(known, supply / np.where(known, demand, 1), 0.0)
+    for g in range(len(rate)):
+        axes.barh(g, rate[g], 0.6, **_look(g if of == "group" else 0))
+        if not known[g]:
+            axes.text(0.03, g, "no demand yet", va="center", fontsize=7)
+    axes.set(xlim=(0, max(1.0, float(rate.max()))), xlabel=name)
+    ticks = np.arange(len(rate)) if len(rate) <= 10 else np.arange(0, len(rate), len(rate) // 5)
+    axes.set_yticks(ticks, [f"{of} {g}" for g in ticks])
+    axes.invert_yaxis()
+
+
+def _look(g: int) -> dict[str, Any]:
+    """Colour and hatch of a group: either alone tells groups apart."""
+    i = g % len(GROUP_COLOURS)
+    return {"facecolor": GROUP_COLOURS[i], "hatch": GROUP_HATCHES[i], "edgecolor": INK, "linewidth": 0.6}
+
+
+def _marker(g: int) -> str:
+    return GROUP_MARKERS[g % len(GROUP_MARKERS)]
+
+
+@lru_cache(maxsize=8)
+def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
+    """A place for everyone, the same in every picture of this network. [people, 2]"""
+    edges = np.frombuffer(edge_bytes, int).reshape(-1, 2)
+    group = np.frombuffer(group_bytes, int)
+    if people <= NETWORK_DRAWN:
+        import networkx
+
+        graph = networkx.Graph()
+        graph.add_nodes_from(range(people))
+        graph.add_edges_from(edges.tolist())
+        pieces = networkx.is_connected(graph)
+        spots = networkx.kamada_kawai_layout(graph) if pieces else networkx.spring_layout(graph, seed=0)
+        return _lengthwise(np.asarray([spots[i] for i in range(people)]))
+    angle, place = np.pi * (3 - np.sqrt(5)), np.zeros((people, 2))
+    left = 0.0
+    for g in range(int(group.max()) + 1):  # sunflower discs of equal density side by side
+        members = np.flatnonzero(group == g)
+        turn, radius = np.arange(len(members)) * angle, np.sqrt(np.arange(len(members)) + 0.5)
+        spread = np.stack([np.cos(turn), np.sin(turn)], axis=1) * radius[:, None]
+        left += np.sqrt(len(members))
+        place[members] = spread + np.asarray([left, 0.0])
+        left += 1.2 * np.sqrt(len(members))
+    return place
+
+
+def _lengthwise(place: Pixels) -> Pixels:
+    """The places turned so that the longest way lies across the picture. [people, 2]"""
+    centred = place - place.mean(axis=0)
+    axes = np.linalg.svd(centred, full_matrices=False)[2]
+    return centred @ (axes * np.where(axes[:, :1] < 0, -1.0, 1.0)).T
