@@ -31,6 +31,7 @@ tests: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/worlds.py
 	$(BIN)/python benchmarks/coverage.py
 
 $(VENV)/python:

@@ -93,7 +93,7 @@ class _AfterGymnasium(MetaPathFinder):
             load(module)
             register()
 
-        spec.loader.exec_module = load_and_register  # pyright: ignore[reportAttributeAccessIssue]
+        spec.loader.exec_module = load_and_register
         return spec
 
 

@@ -41,7 +41,7 @@ def simulate(world, policy, *, episodes, seed=0):
     steps = int(world.horizon)
     (reward, supply, demand), ended = _chunk(world, policy, jax.random.key(seed), episodes, steps)
     assert not ended, "an episode terminated early: these totals would not be of whole episodes"
-    return Totals(*(np.asarray(part, float) for part in (reward, supply, demand)), steps)
+    return Totals(np.asarray(reward, float), np.asarray(supply, float), np.asarray(demand, float), steps)
 
 
 def mean_and_error(values):

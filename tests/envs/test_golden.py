@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from elbert.envs import make_world
+from elbert.envs import Attention, make_world
 
 from .simulation import mean_and_error, pooled, pooled_bias, simulate
 
@@ -100,5 +100,7 @@ def test_thresholds_in_lending_reach_their_exact_values(lows, reward, bias):
     ],
 )
 def test_allocations_come_out_exactly(logits, six, thirty):
-    assert tuple(make_world("attention").allocate(jnp.asarray(logits))) == six
-    assert tuple(make_world("attention-harder").allocate(jnp.asarray(logits))) == thirty
+    for name, units in (("attention", six), ("attention-harder", thirty)):
+        world = make_world(name)
+        assert isinstance(world, Attention)
+        assert tuple(world.allocate(jnp.asarray(logits))) == units

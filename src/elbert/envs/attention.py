@@ -11,7 +11,6 @@ The action is a row of real numbers, clipped to [-3, 3]; softmax turns it into s
 
 from typing import Annotated, NamedTuple
 
-import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -36,7 +35,7 @@ class AttentionState(NamedTuple):
     time: jax.Array  # []
 
 
-class Attention(World):
+class Attention(World, static=("history",)):
     """The attention world. The action is one number per site; `allocate` turns it into whole units."""
 
     initial_rates: jax.Array  # [sites]
@@ -46,7 +45,7 @@ class Attention(World):
     reward_found: jax.Array  # []
     cost_missed: jax.Array  # []
     horizon: jax.Array  # []
-    history: int = eqx.field(static=True)
+    history: int
 
     def __init__(
         self,

@@ -85,11 +85,11 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
     assert visit.demand is not None
     criteria, groups = visit.supply.shape
     copies = env.num_envs if isinstance(env, gymnasium.vector.VectorEnv) else None
-    notes = (*visit.notes, *_notes(visit.supply, visit.demand, visit.exceeded, visit.episodes, visit.steps))
+    notes = (*visit.notes, *_notes(visit.supply, visit.demand, visit.episodes, visit.steps))
     return EnvReport(copies, criteria, groups, visit.steps, visit.episodes, visit.supply, visit.demand, notes)
 
 
-def _notes(supply: Any, demand: Any, exceeded: bool, episodes: int, steps: int) -> list[str]:
+def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
     """What is allowed but may not be meant."""
     notes = []
     if supply.shape[1] == 1:
@@ -101,10 +101,12 @@ def _notes(supply: Any, demand: Any, exceeded: bool, episodes: int, steps: int) 
             f"group {who} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
             "bias cannot be said."
         )
-    if exceeded:
+    above = sorted({int(g) for g in np.argwhere(supply > demand * (1 + 1e-6))[:, 1]})
+    if above:
+        who = ", ".join(map(str, above))
         notes.append(
-            "supply exceeded demand in some step. Rates can then exceed 1; if supply should be a part of demand, are "
-            "the two exchanged?"
+            f"group {who} received more than was due, all steps together, so that a rate exceeds 1. If supply should "
+            "be a part of demand, are the two exchanged?"
         )
     if not supply.any():
         notes.append("supply was 0 in every step. Random actions may never give a benefit, or it is not counted.")
@@ -123,7 +125,6 @@ class _Visit:
     demand: Any = None
     steps: int = 0
     episodes: int = 0
-    exceeded: bool = False
 
     def look(self, env: Any, steps: int, seed: int) -> None:
         """Everything, in the order in which one thing needs the other."""
@@ -260,7 +261,6 @@ class _Visit:
         if not benefits.counted.any():
             return True
         supply, demand = benefits.supply, benefits.demand
-        self.exceeded = self.exceeded or bool((supply > demand * (1 + 1e-6)).any())
         if supply.ndim == 3:
             supply, demand = supply.sum(axis=0), demand.sum(axis=0)
         if self.supply is None:

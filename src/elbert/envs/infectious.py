@@ -11,7 +11,6 @@ A step:
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -44,7 +43,7 @@ class InfectiousState(NamedTuple):
     time: jax.Array  # []
 
 
-class Infectious(World):
+class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
     """The infectious-disease world. Action i vaccinates person i, the last action nobody; with several doses, a row."""
 
     infection: jax.Array  # []
@@ -54,10 +53,10 @@ class Infectious(World):
     membership: jax.Array  # [people, groups] 1 where the person is of the group
     adjacency: jax.Array | None  # [people, people] 1 where two know each other, for small networks
     contacts: tuple[jax.Array, jax.Array] | None  # ([2 edges] of whom, [2 edges] neighbour) sorted, for large ones
-    supply: Literal["published", "effective"] = eqx.field(static=True)
-    first_case: int | None = eqx.field(static=True)
-    burn_in: int = eqx.field(static=True)
-    doses: int = eqx.field(static=True)
+    supply: Literal["published", "effective"]
+    first_case: int | None
+    burn_in: int
+    doses: int
 
     def __init__(
         self,

@@ -70,16 +70,15 @@ def vector_benefits(
     return Benefits(supply * shown, demand * shown, counted)
 
 
-def _rows(info: Any, needed: np.ndarray[Any, Any], copies: int, where: str) -> tuple[Any, Any]:
+def _rows(info: Mapping[str, Any], needed: np.ndarray[Any, Any], copies: int, where: str) -> tuple[Any, Any]:
     """Supply and demand of all copies as [copies, criteria, groups], there for all that are needed."""
-    if isinstance(info, np.ndarray):  # an array of one dictionary per copy, as some vector environments give
-        info = {key: np.stack([row[key] if row is not None and key in row else np.nan for row in info]) for key in KEYS}
     for key in KEYS:
         mask = info.get(f"_{key}")
         if mask is not None and not np.asarray(mask)[needed].all():
             row = int(np.flatnonzero(needed & ~np.asarray(mask))[0])
             raise InvalidInputError(f'{where} has no "{key}" for copy {row}, although it made a step. Add it to each.')
-    supply, demand = _pair({key: _only(info[key], needed) if key in info else None for key in KEYS} | {"": info}, where)
+    given = {key: rows_only(value, needed) if key in KEYS else value for key, value in info.items()}
+    supply, demand = _pair(given, where)
     if supply.ndim not in (2, 3) or supply.shape[0] != copies:
         raise InvalidInputError(
             f'{where}["supply"] has shape {supply.shape} for {copies} copies. Give [copies, groups], here '
@@ -89,10 +88,19 @@ def _rows(info: Any, needed: np.ndarray[Any, Any], copies: int, where: str) -> t
     return supply.reshape(shape), demand.reshape(shape)
 
 
-def _only(values: Any, needed: np.ndarray[Any, Any]) -> Any:
+def rows_only(values: Any, needed: np.ndarray[Any, Any]) -> Any:
     """The values with zeros in the rows that are not needed, whatever stands there."""
     array = np.asarray(values)
     if array.ndim == 0 or array.shape[0] != len(needed):
+        return array
+    if array.dtype == object:  # how Gymnasium gathers lists, with None for copies that have none
+        kept = [np.asarray(row) for row in array[needed]]
+        if len({row.shape for row in kept}) > 1:
+            raise InvalidInputError(
+                f"The copies report shapes {sorted({row.shape for row in kept})}. Give all the same."
+            )
+        array = np.zeros((len(needed), *kept[0].shape))
+        array[needed] = kept
         return array
     return np.where(needed.reshape(-1, *(1,) * (array.ndim - 1)), array, 0)
 
@@ -101,7 +109,7 @@ def _pair(info: Mapping[str, Any], where: str = "info") -> tuple[Any, Any]:
     """Both entries of an info, as arrays that belong together."""
     for key in KEYS:
         if info.get(key) is None:
-            names = [str(name) for name in info.get("", info) if not str(name).startswith("_")]
+            names = [str(name) for name in info if not str(name).startswith("_")]
             near = difflib.get_close_matches(key, [name.lower() for name in names], n=1, cutoff=0.6)
             hint = f" Is it the one called {next(n for n in names if n.lower() == near[0])!r}?" if near else ""
             raise InvalidInputError(

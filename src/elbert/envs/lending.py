@@ -10,7 +10,6 @@ A step, with applicant (g, c) who would repay or not (y, drawn on arrival):
 
 from typing import Annotated, NamedTuple
 
-import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -35,7 +34,7 @@ class LendingState(NamedTuple):
     time: jax.Array  # []
 
 
-class Lending(World):
+class Lending(World, static=("notion", "observe_rates")):
     """The lending world. Action 1 accepts the applicant, 0 rejects."""
 
     group_shares: jax.Array  # [groups]
@@ -46,8 +45,8 @@ class Lending(World):
     interest: jax.Array  # []
     initial_cash: jax.Array  # []
     horizon: jax.Array  # []
-    notion: Notion = eqx.field(static=True)
-    observe_rates: bool = eqx.field(static=True)
+    notion: Notion
+    observe_rates: bool
 
     def __init__(
         self,
@@ -155,11 +154,10 @@ class Lending(World):
     def _moved(self, state: LendingState, accepted: jax.Array) -> jax.Array:
         """The scores after the decision: part of the group moves one up or down, or stays at the ends."""
         target = jnp.clip(state.score + jnp.where(state.repays, 1, -1), 0, self.scores - 1)
-        of_group = self._one_hot(state.group, self.groups)[:, None]
-        here, there = (self._one_hot(score, self.scores)[None, :] for score in (state.score, target))
-        at_score = jnp.sum(state.mass * of_group * here)
-        moving = jnp.where(accepted & (target != state.score), jnp.minimum(self.shift, at_score), 0.0)
-        return jnp.maximum(state.mass + moving * of_group * (there - here), 0.0)
+        moving = jnp.where(accepted, jnp.minimum(self.shift, state.mass[state.group, state.score]), 0.0)
+        first = state.group * self.scores  # the place of the group's lowest score among all entries of mass
+        here, there = (self._one_hot(first + score, state.mass.size) for score in (state.score, target))
+        return state.mass + moving * (there - here).reshape(state.mass.shape)
 
     def _arrival(self, key: jax.Array, mass: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """g ~ group_shares, c ~ mass[g], y ~ Bernoulli(repayment[c])."""

@@ -9,10 +9,12 @@ Both can be jitted, vmapped over keys, states and actions, and vmapped over the 
 are its leaves. A step past the end of an episode is not guarded against here: the caller resets.
 """
 
-from abc import abstractmethod
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -31,10 +33,43 @@ class TimeStep(NamedTuple):
     truncated: jax.Array  # [] bool
 
 
-class World(eqx.Module):
-    """A Supply-Demand MDP. Every state has a field `time`, the steps taken in this episode."""
+class World(ABC):
+    """A Supply-Demand MDP: annotated attributes are its parameters, set once in `__init__`.
 
-    horizon: eqx.AbstractVar[jax.Array]  # [] steps after which an episode is truncated
+    They are the leaves of a pytree, except those that a subclass names as static: what is not an array, or decides
+    about shapes. Every state has a field `time`, the steps taken in this episode.
+
+        class Queue(World, static=("notion",)):
+            horizon: jax.Array
+            notion: Notion
+            def __init__(self, horizon=100, notion="demographic-parity"): ...
+
+    Two worlds are equal only if they are the same object; so `jax.jit(world.step)` compiles once for each, with its
+    parameters as constants, and a jitted function of (world, ...) once for all worlds of these shapes.
+    """
+
+    horizon: jax.Array  # [] steps after which an episode is truncated
+
+    def __init_subclass__(cls, *, static: tuple[str, ...] = (), **others: Any) -> None:
+        """Make the subclass a frozen pytree of its annotated attributes."""
+        super().__init_subclass__(**others)
+        names = {name: None for base in reversed(cls.__mro__) for name in inspect.get_annotations(base)}
+        unknown = [name for name in static if name not in names]
+        if unknown:
+            raise TypeError(f"{cls.__name__} names {unknown[0]!r} as static, but has no such annotated attribute.")
+        _register(cls, tuple(name for name in names if name not in static), static)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _freezing(cls.__init__)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if vars(self).get("_frozen"):
+            raise AttributeError(f"A world cannot be changed: make a new {type(self).__name__} with another {name}.")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        short = {k: f"<{v.shape}>" if getattr(v, "ndim", 0) else v for k, v in shown.items() if _is_simple(v)}
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in short.items())})"
 
     @abstractmethod
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
@@ -67,3 +102,35 @@ class World(eqx.Module):
     def is_truncated(self, time: jax.Array, terminated: jax.Array | bool = False) -> jax.Array:
         """time >= horizon, for an episode that did not end by itself."""
         return (time >= self.horizon) & ~jnp.asarray(terminated)
+
+
+def _register(cls: type[World], leaves: tuple[str, ...], static: tuple[str, ...]) -> None:
+    """A pytree whose unflattening does not go through `__init__`, because leaves may be anything while JAX traces."""
+
+    def flatten(world: World) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        children = [(jax.tree_util.GetAttrKey(name), getattr(world, name)) for name in leaves]
+        return children, tuple(getattr(world, name) for name in static)
+
+    def unflatten(fixed: tuple[Any, ...], children: Any) -> World:
+        world = object.__new__(cls)
+        vars(world).update(zip(leaves, children, strict=True))
+        vars(world).update(zip(static, fixed, strict=True), _frozen=True)
+        return world
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+
+
+def _freezing(init: Callable[..., None]) -> Callable[..., None]:
+    """The same `__init__`, after which nothing can be set any more (unless it was called by a subclass's own)."""
+
+    @wraps(init)
+    def wrapped(self: World, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        if type(self).__init__ is wrapped:
+            vars(self)["_frozen"] = True
+
+    return wrapped
+
+
+def _is_simple(value: Any) -> bool:
+    return isinstance(value, str | int | float | jax.Array | type(None))

@@ -18,6 +18,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from elbert.envs.infos import rows_only
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import as_pair
 from elbert.fairness.notions import Notion, get_notion
@@ -147,19 +148,22 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
         if same and ended.any():
             last = _with_rows(observations, infos["final_obs"], ended)
             shown = {**infos, **_merged(infos, infos.get("final_info", {}), ended)}
+        made_step = ~ended_before if self._mode is AutoresetMode.NEXT_STEP else np.ones_like(ended)
+        self._observations, self._infos, self._ended = observations, infos, ended & (not same)
+        if not made_step.any():
+            return observations, rewards, terminated, truncated, infos
         transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
-        supply, demand = as_pair(*self._benefit(transition))
+        supply, demand = as_pair(*(rows_only(amounts, made_step) for amounts in self._benefit(transition)))
         if supply.ndim < 2 or supply.shape[0] != self.num_envs:
             raise InvalidInputError(
                 f"supply has shape {supply.shape} for {self.num_envs} copies. The functions see all copies at once: "
                 f"give [{self.num_envs}, groups]."
             )
-        counted = ~ended if same else ~ended_before if self._mode is AutoresetMode.NEXT_STEP else np.ones_like(ended)
-        infos = {**infos, **_masked(supply, demand, counted)}
+        infos = {**infos, **_masked(supply, demand, made_step & ~ended if same else made_step)}
         if same and ended.any():
             infos["final_info"] = {**infos.get("final_info", {}), **_masked(supply, demand, ended)}
             infos["_final_info"] = ended.copy()
-        self._observations, self._infos, self._ended = observations, infos, ended & (not same)
+        self._infos = infos
         return observations, rewards, terminated, truncated, infos
 
 

@@ -32,15 +32,17 @@ def draw_world(world: World, state: Any, action: Any = None) -> Pixels:
         state: of one copy.
         action: the one that led to the state, to show today's dose; None right after a reset.
     """
-    for kind, draw in ((Lending, _lending), (Infectious, _infectious), (Attention, _attention)):
-        if isinstance(world, kind):
-            return draw_pixels(lambda figure, draw=draw: draw(figure, world, state, action), SIZE)
+    if isinstance(world, Lending):
+        return draw_pixels(lambda figure: _lending(figure, world, state), SIZE)
+    if isinstance(world, Infectious):
+        return draw_pixels(lambda figure: _infectious(figure, world, state, action), SIZE)
+    if isinstance(world, Attention):
+        return draw_pixels(lambda figure: _attention(figure, world, state), SIZE)
     raise InvalidInputError(f"There is no picture of {type(world).__name__}. Give draw= a function of your own.")
 
 
-def _lending(figure: "Figure", world: Lending, state: Any, action: Any) -> None:
+def _lending(figure: "Figure", world: Lending, state: Any) -> None:
     """Score distributions by group, the applicant at the counter, and the running rates."""
-    del action  # about the applicant before
     mass, groups, scores = np.asarray(state.mass), world.groups, world.scores
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
     width = 0.8 / groups
@@ -60,9 +62,8 @@ def _lending(figure: "Figure", world: Lending, state: Any, action: Any) -> None:
     _rates(rates, np.asarray(state.supply)[0], np.asarray(state.demand)[0], world.notion.criteria[0].name, "group")
 
 
-def _attention(figure: "Figure", world: Attention, state: Any, action: Any) -> None:
+def _attention(figure: "Figure", world: Attention, state: Any) -> None:
     """Incidents, those found, units and rates by site, and the running rates."""
-    del action  # the units are in the state
     found, incidents, units, _ = np.asarray(state.history)[-1]
     sites = np.arange(world.groups)
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
@@ -164,7 +165,7 @@ def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
 
         graph = networkx.Graph()
         graph.add_nodes_from(range(people))
-        graph.add_edges_from(edges.tolist())
+        graph.add_edges_from((int(a), int(b)) for a, b in edges)
         pieces = networkx.is_connected(graph)
         spots = networkx.kamada_kawai_layout(graph) if pieces else networkx.spring_layout(graph, seed=0)
         return _lengthwise(np.asarray([spots[i] for i in range(people)]))

@@ -1,0 +1,338 @@
+"""One contract over every registered environment, as pure functions and through Gymnasium."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env as gymnasium_check_env
+from gymnasium.vector import AutoresetMode
+
+import elbert
+from elbert.envs import ENTRIES, Attention, Infectious, Lending, WorldVectorEnv, make_world
+from elbert.gymnasium_ids import IDS
+
+NAMES = list(ENTRIES)
+COURSE = 25
+GENTLE = {"attention": {"horizon": 12}, "attention-harder": {"horizon": 12}, "lending": {"horizon": 12}}
+by_name = pytest.mark.parametrize("name", NAMES)
+by_id = pytest.mark.parametrize("identifier", list(IDS))
+
+
+def actions_of(world, key, shape=()):
+    """Random actions of a world."""
+    space = world.action_space
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return jax.random.randint(key, shape, 0, int(space.n))
+    assert isinstance(space, gymnasium.spaces.Box)
+    return jax.random.uniform(key, (*shape, *space.shape), minval=-3.0, maxval=3.0)
+
+
+def course(world, key, steps=COURSE):
+    """(state, TimeStep) of some steps with random actions, plainly, one after the other."""
+    key_reset, key_actions, key_steps = jax.random.split(key, 3)
+    state, _ = world.reset(key_reset)
+    actions = actions_of(world, key_actions, (steps,))
+    for action, key_step in zip(actions, jax.random.split(key_steps, steps), strict=True):
+        state, step = world.step(key_step, state, action)
+        yield state, step
+
+
+def stacked(pairs):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *pairs)
+
+
+def assert_same(one, other, exact=False):
+    """Two trees, leaf by leaf; rounding may differ where the same sums are compiled in two ways."""
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-6)
+
+
+def scanned(world, key, steps=COURSE):
+    """The same as `course`, as one scan."""
+    key_reset, key_actions, key_steps = jax.random.split(key, 3)
+    state, _ = world.reset(key_reset)
+    actions = actions_of(world, key_actions, (steps,))
+
+    def one_step(state, now):
+        state, step = world.step(now[0], state, now[1])
+        return state, (state, step)
+
+    return jax.lax.scan(one_step, state, (jax.random.split(key_steps, steps), actions))[1]
+
+
+@by_name
+def test_jit_equals_plain(name):
+    world, key = make_world(name), jax.random.key(3)
+    with jax.checking_leaks():
+        compiled = jax.jit(scanned, static_argnums=2)(world, key, 8)
+    plain = stacked(list(course(world, key, 8)))
+    assert_same(plain, jax.tree.map(np.asarray, compiled))
+
+
+@by_name
+def test_vmap_equals_a_loop(name):
+    world = make_world(name)
+    keys = jax.random.split(jax.random.key(5), 3)
+    together = jax.jit(jax.vmap(lambda key: scanned(world, key)))(keys)
+    alone = stacked([jax.tree.map(np.asarray, jax.jit(scanned)(world, key)) for key in keys])
+    assert_same(alone, jax.tree.map(np.asarray, together))
+
+
+@by_name
+def test_one_can_vmap_over_parameters(name):
+    """Two worlds of other horizons, mapped over together, do what each does alone."""
+    key = jax.random.key(7)
+    short, long = make_world(name, horizon=3), make_world(name, horizon=COURSE)
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), short, long)
+    together = jax.jit(jax.vmap(scanned, in_axes=(0, None)))(both, key)
+    alone = stacked([jax.tree.map(np.asarray, jax.jit(scanned)(world, key)) for world in (short, long)])
+    assert_same(alone, jax.tree.map(np.asarray, together))
+    truncated = np.asarray(together[1].truncated)
+    assert truncated[0].tolist() == [False, False] + [True] * (COURSE - 2)
+    assert truncated[1].tolist() == [False] * (COURSE - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [
+        (lambda value: Lending(shift=value), [0.0, 0.2]),
+        (lambda value: Infectious(infection=value, waning=0.2), [0.1, 0.9]),
+        (lambda value: Attention(growth=value, units=2), [0.1, 5.0]),
+    ],
+)
+def test_worlds_can_be_made_inside_vmap(make, values):
+    key = jax.random.key(11)
+    together = jax.jit(jax.vmap(lambda value: scanned(make(value), key)))(jnp.asarray(values))
+    alone = stacked([jax.tree.map(np.asarray, jax.jit(scanned)(make(value), key)) for value in values])
+    assert_same(alone, jax.tree.map(np.asarray, together))
+
+
+@by_name
+def test_bound_functions_can_be_jitted(name):
+    world = make_world(name)
+    state, observation = jax.jit(world.reset)(jax.random.key(0))
+    action = actions_of(world, jax.random.key(1))
+    _, step = jax.jit(world.step)(jax.random.key(2), state, action)
+    _, plain = world.step(jax.random.key(2), state, action)
+    assert_same(jax.tree.map(np.asarray, plain), jax.tree.map(np.asarray, step))
+    assert observation.shape == world.observation_space.shape
+    assert repr(world).startswith(f"{type(world).__name__}(")
+
+
+@by_name
+def test_worlds_are_frozen(name):
+    world = make_world(name)
+    with pytest.raises(AttributeError):
+        world.horizon = jnp.asarray(5)
+    with pytest.raises(AttributeError, match="make a new"):
+        jax.tree.map(lambda leaf: leaf, world).horizon = jnp.asarray(5)
+
+
+@by_name
+def test_what_is_kept_is_kept(name):
+    """Lending's mass, people's states, units of attention; supply and demand are amounts; spaces are true."""
+    world = make_world(name, horizon=10_000)
+    states, steps = jax.tree.map(np.asarray, jax.jit(scanned, static_argnums=2)(world, jax.random.key(1), 2000))
+    space = world.observation_space
+    assert all(space.contains(observation) for observation in steps.observation)
+    assert steps.supply.shape == steps.demand.shape == (2000, len(world.benefit.criteria), world.groups)
+    assert (steps.supply >= 0).all()
+    assert (steps.demand >= 0).all()
+    if world.benefit.bounded:
+        assert (steps.supply <= steps.demand).all()
+    if isinstance(world, Lending):
+        assert states.mass.sum(axis=-1) == pytest.approx(1, abs=1e-4)
+        assert (states.mass >= 0).all()
+        assert np.cumsum(steps.reward) + 10_000 == pytest.approx(states.cash)
+        assert (steps.demand.sum(axis=(1, 2)) <= 1).all()
+    elif isinstance(world, Infectious):
+        assert np.isin(states.health, [0, 1, 2]).all()
+        assert (steps.observation.reshape(2000, 34, 3).sum(axis=-1) == 1).all()
+        assert (steps.supply.sum(axis=(1, 2)) <= 1).all()
+        assert 1 - (states.health == 1).mean(axis=1) == pytest.approx(steps.reward)
+    else:
+        units = steps.observation.reshape(2000, 8, 4, 5)[:, -1, 2]
+        assert isinstance(world, Attention)
+        assert (units.sum(axis=-1) == int(world.units)).all()
+        assert (units == np.round(units)).all()
+        assert (states.rates >= 0).all()
+        assert steps.supply[:, 0] == pytest.approx(np.minimum(units, steps.demand[:, 0]))
+
+
+@by_id
+@pytest.mark.filterwarnings("ignore:.*we recommend using a symmetric and normalized space")  # logits go from -3 to 3
+@pytest.mark.filterwarnings("ignore:.*maximum value is infinity")  # incidents have no upper bound
+def test_gymnasium_check_env(identifier):
+    gymnasium_check_env(gymnasium.make(identifier).unwrapped)
+    gymnasium_check_env(gymnasium.make(identifier, render_mode="rgb_array").unwrapped)
+
+
+@by_id
+def test_our_own_check_env(identifier):
+    report = elbert.check_env(gymnasium.make(identifier, horizon=10), steps=60)
+    assert report.groups == make_world(identifier).groups
+    assert report.episodes == 6
+    vector = elbert.check_env(gymnasium.make_vec(identifier, num_envs=3, horizon=10), steps=60)
+    assert vector.copies == 3
+    assert vector.episodes == 15  # of 60 steps every eleventh only resets
+    assert vector.steps == 3 * 55
+
+
+@by_id
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_the_vector_environment_does_what_gymnasiums_own_does(identifier, mode):
+    """Against SyncVectorEnv over single copies: observations, rewards, flags and infos, over several episodes."""
+    ours = gymnasium.make_vec(identifier, num_envs=3, horizon=4, autoreset_mode=mode)
+    sync = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": mode}}
+    theirs = gymnasium.make_vec(identifier, num_envs=3, horizon=4, **sync)
+    assert isinstance(ours, WorldVectorEnv)
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    assert ours.metadata["autoreset_mode"] is mode
+    ours.action_space.seed(0)
+    assert_infos(ours.reset(seed=10), theirs.reset(seed=10))
+    for time in range(1, 12):
+        actions = ours.action_space.sample()
+        mine, other = ours.step(actions), theirs.step(actions)
+        assert_infos(mine, other)
+        assert ours.observation_space.contains(mine[0])
+        if mode is AutoresetMode.DISABLED and time % 4 == 0:
+            mask = np.asarray([True, True, False])
+            with pytest.raises(elbert.envs.ResetNeededError, match="copy 0 has ended"):
+                ours.step(actions)
+            assert_infos(ours.reset(options={"reset_mask": mask}), theirs.reset(options={"reset_mask": mask}))
+            with pytest.raises(elbert.envs.ResetNeededError, match="copy 2 has ended"):
+                ours.step(actions)
+            assert_infos(ours.reset(options={"reset_mask": ~mask}), theirs.reset(options={"reset_mask": ~mask}))
+    ours.close()
+    theirs.close()
+
+
+def assert_infos(one, other):
+    """Results of reset or step: the same keys, shapes, kinds and numbers."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_infos(one[key], other[key])
+    elif isinstance(one, tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_infos(a, b)
+    elif isinstance(one, np.ndarray) and one.dtype == object:
+        for a, b in zip(one, other, strict=True):
+            assert_infos(a, b)
+    elif one is not None:
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@by_id
+def test_the_same_seed_gives_the_same_course(identifier):
+    def play(env, seed):
+        env.action_space.seed(0)
+        seen = [env.reset(seed=seed)[0]]
+        for _ in range(30):
+            observation, reward, _, truncated, info = env.step(env.action_space.sample())
+            seen.append(np.concatenate([observation, [reward], info["supply"], info["demand"]]))
+            if truncated:
+                seen.append(env.reset()[0])
+        return np.concatenate(seen)
+
+    env = gymnasium.make(identifier, horizon=10)
+    first, other = play(env, 1), play(env, 2)
+    assert np.array_equal(first, play(env, 1))
+    assert np.array_equal(first, play(gymnasium.make(identifier, horizon=10), 1))
+    assert not np.array_equal(first, other)
+
+
+@by_id
+def test_without_a_seed_courses_differ_and_go_on(identifier):
+    def start():
+        env = gymnasium.make(identifier, horizon=30)
+        env.action_space.seed(0)
+        env.reset()
+        return np.concatenate([env.step(env.action_space.sample())[0] for _ in range(29)])
+
+    assert not np.array_equal(start(), start())
+    vector = gymnasium.make_vec(identifier, num_envs=2)
+    vector.reset()
+    seen = np.stack([vector.step(np.zeros_like(vector.action_space.sample()))[0] for _ in range(15)])
+    assert not np.array_equal(seen[:, 0], seen[:, 1])
+
+
+@by_id
+def test_the_horizon_truncates_and_does_not_terminate(identifier):
+    env = gymnasium.make(identifier, horizon=5)
+    env.reset(seed=0)
+    flags = [env.step(env.action_space.sample())[2:4] for _ in range(5)]
+    assert flags == [(False, False)] * 4 + [(False, True)]
+    with pytest.raises(elbert.envs.ResetNeededError, match="has ended"):
+        env.step(env.action_space.sample())
+    env.reset()
+    env.step(env.action_space.sample())
+
+
+@by_id
+def test_returned_arrays_are_the_callers_own(identifier):
+    """They can be written to, and writing changes nothing inside."""
+    env = gymnasium.make_vec(identifier, num_envs=2)
+    twin = gymnasium.make_vec(identifier, num_envs=2)
+    action = np.zeros_like(env.action_space.sample())
+    env.reset(seed=0)[0][:] = 9
+    twin.reset(seed=0)
+    observation, reward, _, _, info = env.step(action)
+    expected = twin.step(action)[0]
+    assert np.array_equal(observation, expected)
+    for array in (observation, reward, info["supply"], info["demand"]):
+        array[:] = 7
+    assert np.array_equal(env.step(action)[0], twin.step(action)[0])
+
+
+@by_id
+def test_pictures(identifier):
+    """Another state gives another picture, the same state the same one."""
+    env = gymnasium.make(identifier, render_mode="rgb_array")
+    env.reset(seed=0)
+    start = env.render()
+    assert isinstance(start, np.ndarray)
+    assert start.dtype == np.uint8
+    assert start.shape == (360, 640, 3)
+    assert np.array_equal(start, np.asarray(env.render()))
+    env.step(env.action_space.sample())
+    assert not np.array_equal(start, np.asarray(env.render()))
+    vector = gymnasium.make_vec(identifier, num_envs=2, render_mode="rgb_array")
+    vector.reset(seed=0)
+    frames = vector.render()
+    assert frames is not None
+    assert np.array_equal(frames[0], start)
+    vector.step(vector.action_space.sample())
+    assert len(vector.render() or ()) == 2
+    assert gymnasium.make_vec(identifier, num_envs=2).render() is None
+
+
+def test_ids_and_names_belong_together():
+    assert {entry.id: entry.name for entry in ENTRIES.values()} == IDS
+    assert set(IDS) <= set(gymnasium.registry)
+
+
+def test_seeds_of_any_size_and_seeds_one_by_one():
+    env = gymnasium.make("elbert/Lending-v0")
+
+    def starts(seed):
+        return np.concatenate([env.reset(seed=seed)[0]] + [env.reset()[0] for _ in range(20)])
+
+    assert np.array_equal(starts(2**70 + 1), starts(2**70 + 1))
+    assert not np.array_equal(starts(2**70 + 1), starts(1))
+    vector = gymnasium.make_vec("elbert/Lending-v0", num_envs=3)
+    mixed = vector.reset(seed=[4, 4, 5])[0]  # pyright: ignore[reportArgumentType]
+    assert np.array_equal(mixed[0], mixed[1])
+    assert np.array_equal(mixed[2], env.reset(seed=5)[0])
+    with pytest.raises(elbert.InvalidInputError, match="2 entries for 3 copies"):
+        vector.reset(seed=[1, 2])  # pyright: ignore[reportArgumentType]
