@@ -41,9 +41,38 @@ def test_the_same_command_writes_the_same_bytes(tmp_path):
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 
 
+def test_envs_lists_what_there_is():
+    done = run("envs")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["lending", "2", "2", "choices", "2048", "equal-opportunity", "elbert/Lending-v0"] in rows
+    attention = ["attention-harder", "5", "5", "in", "[-3,", "3]", "1024", "discovery-probability"]
+    assert [*attention, "elbert/AttentionHarder-v0"] in rows
+    listed = json.loads(run("envs", "--json").stdout)
+    assert [world["name"] for world in listed] == [
+        "lending", "infectious", "infectious-harder", "attention", "attention-harder"
+    ]  # fmt: skip
+
+
+def test_envs_describes_one_with_its_parameters():
+    shown = run("envs", "infectious-harder")
+    assert shown.returncode == 0, shown.stderr
+    assert ["waning", "0.2", "probability", "that", "a", "recovered"] in [
+        line.split()[:6] for line in shown.stdout.splitlines()
+    ]
+    one = json.loads(run("envs", "elbert/Lending-v0", "--json").stdout)
+    assert one["name"] == "lending"
+    assert one["groups"] == 2
+    assert one["horizon"] == 2048
+    assert {"name": "shift", "default": 0.01}.items() <= next(
+        p for p in one["parameters"] if p["name"] == "shift"
+    ).items()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["envs", "lendign"], "Did you mean 'lending'?"),
         (["reproduce", "temporl"], "temporal"),
         (["reproduce", "temporal", "--oot", "x"], "--out"),
         (["nothing"], "nothing"),

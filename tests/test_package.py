@@ -21,7 +21,39 @@ def modules_after(statement):
 
 
 def test_import_loads_nothing_heavy():
-    assert not modules_after("import elbert") & {"jax", "numpy", "scipy", "matplotlib", "polars", "rich"}
+    assert not modules_after("import elbert") & {
+        "jax",
+        "numpy",
+        "scipy",
+        "matplotlib",
+        "polars",
+        "rich",
+        "gymnasium",
+        "networkx",
+    }
+
+
+def test_the_ids_are_there_whichever_is_imported_first():
+    use = "spec = gymnasium.spec('elbert/Lending-v0'); print(spec.vector_entry_point)"
+    for first, second in (("elbert", "gymnasium"), ("gymnasium", "elbert")):
+        code = f"import {first}\nimport {second}\n{use}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "elbert.gymnasium_ids:make_vector_env"
+    code = "import gymnasium; env = gymnasium.make('elbert:elbert/Lending-v0'); print(env.reset(seed=0)[0].shape)"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(11,)"
+
+
+def test_importing_twice_registers_once():
+    code = (
+        "import sys, elbert, elbert.gymnasium_ids as ids\n"
+        "ids.register_when_imported()\n"
+        "assert sum(type(f).__name__ == '_AfterGymnasium' for f in sys.meta_path) == 1\n"
+        "import gymnasium\n"
+        "assert not any(type(f).__name__ == '_AfterGymnasium' for f in sys.meta_path)\n"
+        "ids.register_when_imported(); ids.register()\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
 
 
 def test_numpy_users_do_not_pay_for_jax():

@@ -72,7 +72,7 @@ ENTRIES = {
             "elbert/InfectiousHarder-v0",
             Infectious,
             {"waning": 0.2},
-            "The same, but immunity is lost: recovered and vaccinated people become susceptible again.",
+            "As infectious, but immunity is lost: recovered and vaccinated people become susceptible again.",
         ),
         Entry(
             "attention",
@@ -92,7 +92,7 @@ ENTRIES = {
                 "units": 30,
                 "reward_found": 0.0,
             },
-            "The same with more units, unequal sites that fall slowly and grow quickly, and only misses counted.",
+            "As attention, with more units, unequal sites that fall slowly and grow quickly, and only misses counted.",
         ),
     )
 }

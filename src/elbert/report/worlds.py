@@ -48,17 +48,25 @@ def _lending(figure: "Figure", world: Lending, state: Any) -> None:
     width = 0.8 / groups
     for g in range(groups):
         place = np.arange(scores) + (g - (groups - 1) / 2) * width
-        axes.bar(place, mass[g], width, label=f"group {g}", **_look(g))
+        axes.bar(place, mass[g], width, **_look(g))
     g, c = int(state.group), int(state.score)
     x = c + (g - (groups - 1) / 2) * width
-    axes.plot([x], [mass[g, c] + 0.035], marker="v", color=INK, markersize=7, linestyle="none", label="applicant")
-    axes.set(xlabel="score (higher repays more often)", ylabel="share of the group", xticks=np.arange(scores))
+    axes.plot(
+        [x],
+        [mass[g, c] + 0.035],
+        marker="v",
+        color=INK,
+        markersize=7,
+        linestyle="none",
+        label=f"applicant, of group {g}",
+    )
+    axes.set(xlabel="score", ylabel="share of the group", xticks=np.arange(0, scores, 1 + scores // 15))
     axes.set_ylim(0, max(0.5, float(mass.max()) + 0.09))
     cash = f"{float(state.cash):,.0f}".replace(",", " ")
     title = f"Lending: {int(state.time)} of {int(world.horizon)} applicants decided, cash {cash}"
     figure.text(0.02, 0.93, title, fontweight="bold")
     figure.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.67, 0.90))
-    rates = figure.add_axes((0.75, 0.14, 0.22, 0.38))
+    rates = figure.add_axes((0.77, 0.14, 0.20, 0.62))
     _rates(rates, np.asarray(state.supply)[0], np.asarray(state.demand)[0], world.notion.criteria[0].name, "group")
 
 
@@ -77,7 +85,7 @@ def _attention(figure: "Figure", world: Attention, state: Any) -> None:
     title = f"Attention: step {int(state.time)} of {int(world.horizon)}, {int(world.units)} units"
     figure.text(0.02, 0.93, title, fontweight="bold")
     figure.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.67, 0.90))
-    rates = figure.add_axes((0.75, 0.14, 0.22, 0.36))
+    rates = figure.add_axes((0.77, 0.14, 0.20, 0.36))
     _rates(rates, np.asarray(state.found), np.asarray(state.incidents), "discovery rate", "site")
 
 
@@ -88,7 +96,7 @@ def _infectious(figure: "Figure", world: Infectious, state: Any, action: Any) ->
     place = _layout(edges.tobytes(), group.tobytes(), world.people)
     axes = figure.add_axes((0.02, 0.03, 0.66, 0.86))
     axes.axis("off")
-    axes.set_aspect("equal")
+    _frame(axes, place)
     small = world.people <= NETWORK_DRAWN
     if small:
         axes.plot(*place[edges].transpose(2, 1, 0), color=GREY, linewidth=0.6, zorder=1)
@@ -128,7 +136,7 @@ def _network_legend(figure: "Figure", world: Infectious, health: Pixels, group: 
         [], [], marker="o", linestyle="none", markerfacecolor="none", markeredgecolor=INK, label="today's dose"
     )
     ring.set(markersize=13, markeredgewidth=1.8)
-    figure.legend(handles=[*handles, ring], loc="upper left", bbox_to_anchor=(0.66, 0.90), labelspacing=0.9)
+    figure.legend(handles=[*handles, ring], loc="upper left", bbox_to_anchor=(0.66, 0.90), labelspacing=0.9, fontsize=8)
 
 
 def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str) -> None:
@@ -167,7 +175,11 @@ def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
         graph.add_nodes_from(range(people))
         graph.add_edges_from((int(a), int(b)) for a, b in edges)
         pieces = networkx.is_connected(graph)
-        spots = networkx.kamada_kawai_layout(graph) if pieces else networkx.spring_layout(graph, seed=0)
+        spots = (
+            networkx.kamada_kawai_layout(graph)
+            if pieces
+            else networkx.spring_layout(graph, k=2 / np.sqrt(people), seed=0)
+        )
         return _lengthwise(np.asarray([spots[i] for i in range(people)]))
     angle, place = np.pi * (3 - np.sqrt(5)), np.zeros((people, 2))
     left = 0.0
@@ -181,8 +193,16 @@ def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
     return place
 
 
+def _frame(axes: Any, place: Pixels) -> None:
+    """Limits around all places, with room for the symbols and never flat."""
+    middle, reach = (place.max(axis=0) + place.min(axis=0)) / 2, np.ptp(place, axis=0) / 2
+    reach = 1.12 * np.maximum(reach, max(0.3 * float(reach.max()), 1e-3))
+    axes.set(xlim=(middle[0] - reach[0], middle[0] + reach[0]), ylim=(middle[1] - reach[1], middle[1] + reach[1]))
+    axes.set_aspect("equal")
+
+
 def _lengthwise(place: Pixels) -> Pixels:
     """The places turned so that the longest way lies across the picture. [people, 2]"""
     centred = place - place.mean(axis=0)
-    axes = np.linalg.svd(centred, full_matrices=False)[2]
+    axes = np.linalg.eigh(centred.T @ centred)[1].T[::-1]  # the direction of the largest spread first
     return centred @ (axes * np.where(axes[:, :1] < 0, -1.0, 1.0)).T

@@ -1,0 +1,64 @@
+"""Draw the pictures of the worlds that the pages in docs/environments show.
+
+python docs/pictures.py
+"""
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from PIL import Image
+
+import elbert
+from elbert.files import write_whole
+from elbert.gymnasium_ids import IDS
+
+Policy = Callable[[Any], Any]
+
+
+def accept_from_score_two(observation: Any) -> int:
+    """Lending: accept the upper five of seven scores."""
+    return int(np.argmax(observation[:7]) >= 2)
+
+
+def first_susceptible(observation: Any) -> int:
+    """Infectious disease: vaccinate the susceptible person of the highest number, or nobody."""
+    susceptible = np.flatnonzero(observation.reshape(-1, 3)[:, 0])
+    return int(susceptible[-1]) if len(susceptible) else 34
+
+
+def by_incidents(observation: Any) -> Any:
+    """Attention: more for the sites that had more incidents in the last step."""
+    return np.log1p(observation.reshape(8, 4, 5)[-1, 1]) - 1
+
+
+SHOTS: dict[str, tuple[Policy, int]] = {
+    "lending": (accept_from_score_two, 600),
+    "infectious": (first_susceptible, 2),
+    "infectious-harder": (first_susceptible, 4),
+    "attention": (by_incidents, 12),
+    "attention-harder": (by_incidents, 200),
+}
+"""World -> a simple policy, and after how many of its steps the picture is taken."""
+
+
+def main() -> None:
+    """Write docs/images/NAME.png for every world."""
+    for identifier, name in IDS.items():
+        policy, steps = SHOTS[name]
+        env = gymnasium.make(identifier, render_mode="rgb_array")
+        observation, _ = env.reset(seed=3)
+        for _ in range(steps):
+            observation, *_ = env.step(policy(observation))
+        buffer = BytesIO()
+        Image.fromarray(np.asarray(env.render())).save(buffer, format="png")
+        write_whole(Path(__file__).parent / "images" / f"{name}.png", buffer.getvalue())
+        print(f"docs/images/{name}.png")
+
+
+if __name__ == "__main__":
+    print(f"elbert {elbert.__version__}")
+    main()
