@@ -1,5 +1,10 @@
 """One contract over every registered environment, as pure functions and through Gymnasium."""
 
+import copy
+import pickle
+import subprocess
+import sys
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -14,7 +19,6 @@ from elbert.gymnasium_ids import IDS
 
 NAMES = list(ENTRIES)
 COURSE = 25
-GENTLE = {"attention": {"horizon": 12}, "attention-harder": {"horizon": 12}, "lending": {"horizon": 12}}
 by_name = pytest.mark.parametrize("name", NAMES)
 by_id = pytest.mark.parametrize("identifier", list(IDS))
 
@@ -23,9 +27,9 @@ def actions_of(world, key, shape=()):
     """Random actions of a world."""
     space = world.action_space
     if isinstance(space, gymnasium.spaces.Discrete):
-        return jax.random.randint(key, shape, 0, int(space.n))
+        return jax.random.randint(key, shape, 0, int(space.n), jnp.int32)
     assert isinstance(space, gymnasium.spaces.Box)
-    return jax.random.uniform(key, (*shape, *space.shape), minval=-3.0, maxval=3.0)
+    return jax.random.uniform(key, (*shape, *space.shape), jnp.float32, minval=-3.0, maxval=3.0)
 
 
 def course(world, key, steps=COURSE):
@@ -113,6 +117,19 @@ def test_worlds_can_be_made_inside_vmap(make, values):
 
 
 @by_name
+@pytest.mark.parametrize("written", [{}, {"first_case": None}])
+def test_double_precision_changes_nothing(name, written):
+    """A user who enables 64 bits gets the same course in the same kinds of numbers, and true spaces."""
+    parameters = written if name.startswith("infectious") else {}
+    usual = jax.tree.map(np.asarray, jax.jit(scanned)(make_world(name, **parameters), jax.random.key(0)))
+    with jax.enable_x64(True):
+        world = make_world(name, **parameters)
+        doubled = jax.tree.map(np.asarray, jax.jit(scanned)(world, jax.random.key(0)))
+        assert world.observation_space.contains(doubled[1].observation[-1])
+    assert_same(usual, doubled)
+
+
+@by_name
 def test_bound_functions_can_be_jitted(name):
     world = make_world(name)
     state, observation = jax.jit(world.reset)(jax.random.key(0))
@@ -131,6 +148,27 @@ def test_worlds_are_frozen(name):
         world.horizon = jnp.asarray(5)
     with pytest.raises(AttributeError, match="make a new"):
         jax.tree.map(lambda leaf: leaf, world).horizon = jnp.asarray(5)
+    for leaf in jax.tree.leaves(world):
+        with pytest.raises(ValueError, match="read-only"):
+            leaf[...] = 0
+
+
+def test_a_world_keeps_its_own_copy_of_what_it_is_given():
+    rates = np.ones(3, np.float32)
+    world = Attention(initial_rates=rates)
+    rates[:] = 9
+    assert np.asarray(world.initial_rates).tolist() == [1, 1, 1]
+
+
+def test_asynchronous_vector_environments_do_not_hang():
+    """They fork after a world was made, and JAX must not have started its threads by then."""
+    code = (
+        "import gymnasium, elbert\n"
+        "env = gymnasium.make_vec('elbert/Lending-v0', num_envs=2, vectorization_mode='async')\n"
+        "env.reset(seed=0); print(env.step(env.action_space.sample())[4]['supply'].shape); env.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "(2, 2)", done.stderr
 
 
 @by_name
@@ -315,6 +353,15 @@ def test_pictures(identifier):
     vector.step(vector.action_space.sample())
     assert len(vector.render() or ()) == 2
     assert gymnasium.make_vec(identifier, num_envs=2).render() is None
+
+
+@by_id
+def test_copies_and_pickles_go_on_alike(identifier):
+    for env in (gymnasium.make(identifier), gymnasium.make_vec(identifier, num_envs=2)):
+        env.reset(seed=0)
+        for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):  # noqa: S301  (our own bytes)
+            action = env.action_space.sample()
+            assert np.array_equal(copy.deepcopy(env).step(action)[0], twin.step(action)[0])
 
 
 def test_ids_and_names_belong_together():

@@ -97,9 +97,9 @@ class Attention(World, static=("history",)):
     def reset(self, key: jax.Array) -> tuple[AttentionState, jax.Array]:
         """Initial rates, nothing remembered. Nothing here is random; the key is taken for the contract's sake."""
         del key
-        none = jnp.zeros(self.groups)
-        history = jnp.zeros((self.history, 4, self.groups))
-        state = AttentionState(self.initial_rates, none, none, history, jnp.zeros((), jnp.int32))
+        none = jnp.zeros(self.groups, jnp.float32)
+        history = jnp.zeros((self.history, 4, self.groups), jnp.float32)
+        state = AttentionState(jnp.asarray(self.initial_rates), none, none, history, jnp.zeros((), jnp.int32))
         return state, self.observe(state)
 
     def step(self, key: jax.Array, state: AttentionState, action: jax.Array) -> tuple[AttentionState, TimeStep]:
@@ -124,11 +124,11 @@ class Attention(World, static=("history",)):
     def allocate(self, action: jax.Array) -> jax.Array:
         """Whole units from softmax(clip(action)) * units by largest remainders, ties to the lower index. [sites]"""
         logits = jnp.clip(jnp.asarray(action, jnp.float32), -LOGIT_LIMIT, LOGIT_LIMIT)
-        share = jax.nn.softmax(logits) * self.units
+        share = jax.nn.softmax(logits) * self.units.astype(jnp.float32)
         whole = jnp.floor(share)
         part, place = share - whole, jnp.arange(self.groups)
         earlier = (part[None, :] > part[:, None]) | (
             (part[None, :] == part[:, None]) & (place[None, :] < place[:, None])
         )
         rank = jnp.sum(earlier, axis=1)
-        return whole + (rank < self.units - jnp.sum(whole))
+        return whole + (rank < self.units - jnp.sum(whole)).astype(jnp.float32)

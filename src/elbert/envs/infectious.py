@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs.graphs import GraphLike, GroupsLike, as_network
-from elbert.envs.parameters import Number, as_count, as_probability
+from elbert.envs.parameters import Number, as_count, as_probability, stored
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import as_whole
@@ -77,7 +77,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
         """The published world by default; `elbert envs infectious` explains every parameter."""
         network = as_network(graph, groups)
         people = len(network.group)
-        self.membership = jnp.asarray(network.group[:, None] == np.arange(network.group.max() + 1), jnp.float32)
+        self.membership = stored(network.group[:, None] == np.arange(network.group.max() + 1), np.float32)
         self.adjacency, self.contacts = _neighbours(network.edges, people)
         self.infection = as_probability(infection, "infection")
         self.recovery = as_probability(recovery, "recovery")
@@ -126,8 +126,9 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
     def reset(self, key: jax.Array) -> tuple[InfectiousState, jax.Array]:
         """One person is infected, and the disease may have a head start."""
         key_first, *keys_burn_in = jax.random.split(key, 1 + self.burn_in)
-        random = self.first_case is None
-        first = jax.random.randint(key_first, (), 0, self.people) if random else jnp.asarray(self.first_case)
+        first = self.first_case
+        if first is None:
+            first = jax.random.randint(key_first, (), 0, self.people, jnp.int32)
         health = jnp.where(jnp.arange(self.people) == first, INFECTED, SUSCEPTIBLE).astype(jnp.int8)
         for key_change in keys_burn_in:
             health = self._changed(key_change, health)
@@ -137,14 +138,14 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
     def step(self, key: jax.Array, state: InfectiousState, action: jax.Array) -> tuple[InfectiousState, TimeStep]:
         """Treat first, then everyone changes at once."""
         whom = jnp.asarray(action).reshape(self.doses, 1)
-        doses = jnp.sum((whom == jnp.arange(self.people)[None, :]) * 1.0, axis=0)
+        doses = jnp.sum(whom == jnp.arange(self.people)[None, :], axis=0, dtype=jnp.float32)
         helped = (doses > 0) & (state.health == SUSCEPTIBLE)
         treated = jnp.where(helped, RECOVERED, state.health).astype(jnp.int8)
         health = self._changed(key, treated)
         cases = (health == INFECTED) & (treated != INFECTED)
-        given = helped * 1.0 if self.supply == "effective" else doses
-        supply, demand = jnp.stack([given, cases * 1.0]) @ self.membership
-        reward = jnp.mean(health != INFECTED)
+        given = helped.astype(jnp.float32) if self.supply == "effective" else doses
+        supply, demand = jnp.stack([given, cases.astype(jnp.float32)]) @ self.membership
+        reward = jnp.mean(health != INFECTED, dtype=jnp.float32)
         after = InfectiousState(health, state.time + 1)
         truncated = self.is_truncated(after.time)
         step = TimeStep(self.observe(after), reward, supply[None], demand[None], jnp.zeros((), bool), truncated)
@@ -152,7 +153,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
 
     def observe(self, state: InfectiousState) -> jax.Array:
         """[3 people]: one-hot health of everyone, person by person."""
-        return ((state.health[:, None] == jnp.arange(3, dtype=jnp.int8)[None, :]) * 1.0).reshape(-1)
+        return (state.health[:, None] == jnp.arange(3, dtype=jnp.int8)[None, :]).astype(jnp.float32).reshape(-1)
 
     def edges(self) -> np.ndarray[Any, Any]:
         """[edges, 2]: who knows whom, each pair once, smaller number first."""
@@ -165,7 +166,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
 
     def infected_neighbours(self, health: jax.Array) -> jax.Array:
         """[people] -> [people]: how many infected people each one knows. The cost is in proportion to the edges."""
-        infected = (health == INFECTED) * 1.0
+        infected = (health == INFECTED).astype(jnp.float32)
         if self.adjacency is not None:
             return infected @ self.adjacency
         assert self.contacts is not None
@@ -176,16 +177,16 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
         """One change of everyone at once. Each state has one way out, so that one draw per person decides."""
         catching = 1.0 - (1.0 - self.infection) ** self.infected_neighbours(health)
         leaving = jnp.where(health == SUSCEPTIBLE, catching, jnp.where(health == INFECTED, self.recovery, self.waning))
-        changes = jax.random.uniform(key, health.shape) < leaving
+        changes = jax.random.uniform(key, health.shape, jnp.float32) < leaving
         return jnp.where(changes, (health + 1) % 3, health).astype(jnp.int8)
 
 
-def _neighbours(edges: np.ndarray, people: int) -> tuple[jax.Array | None, tuple[jax.Array, jax.Array] | None]:
+def _neighbours(edges: np.ndarray[Any, Any], people: int) -> tuple[Any, Any]:
     """The edges as a matrix for few people, else as a sorted list in both directions."""
     both = np.concatenate([edges, edges[:, ::-1]])
     if people <= DENSE_PEOPLE:
         adjacency = np.zeros((people, people), np.float32)
         adjacency[both[:, 0], both[:, 1]] = 1
-        return jnp.asarray(adjacency), None
-    both = both[np.lexsort((both[:, 1], both[:, 0]))].astype(np.int32)
-    return None, (jnp.asarray(both[:, 0]), jnp.asarray(both[:, 1]))
+        return stored(adjacency, np.float32), None
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    return None, (stored(both[:, 0], np.int32), stored(both[:, 1], np.int32))

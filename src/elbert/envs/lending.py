@@ -120,10 +120,10 @@ class Lending(World, static=("notion", "observe_rates")):
 
     def reset(self, key: jax.Array) -> tuple[LendingState, jax.Array]:
         """Initial scores, a first applicant, a full till."""
-        nothing = jnp.zeros((len(self.notion.criteria), self.groups))
-        group, score, repays = self._arrival(key, self.initial_scores)
-        cash, time = self.initial_cash, jnp.zeros((), jnp.int32)
-        state = LendingState(self.initial_scores, group, score, repays, cash, nothing, nothing, time)
+        nothing = jnp.zeros((len(self.notion.criteria), self.groups), jnp.float32)
+        mass, cash, time = jnp.asarray(self.initial_scores), jnp.asarray(self.initial_cash), jnp.zeros((), jnp.int32)
+        group, score, repays = self._arrival(key, mass)
+        state = LendingState(mass, group, score, repays, cash, nothing, nothing, time)
         return state, self.observe(state)
 
     def step(self, key: jax.Array, state: LendingState, action: jax.Array) -> tuple[LendingState, TimeStep]:
@@ -131,8 +131,9 @@ class Lending(World, static=("notion", "observe_rates")):
         accepted, repays = jnp.asarray(action) == 1, state.repays
         reward = jnp.where(accepted, self.loan * jnp.where(repays, self.interest, -1.0), 0.0)
         mass = self._moved(state, accepted)
-        benefit = self.notion.per_outcome(state.group, accepted * 1.0, repays * 1.0, groups=self.groups)
-        supply, demand = jnp.asarray(benefit.supply), jnp.asarray(benefit.demand)
+        outcome = (part.astype(jnp.float32) for part in (accepted, repays))
+        benefit = self.notion.per_outcome(state.group, *outcome, groups=self.groups)
+        supply, demand = (jnp.asarray(part, jnp.float32) for part in benefit)
         group, score, repays = self._arrival(key, mass)
         cash, time = state.cash + reward, state.time + 1
         after = LendingState(mass, group, score, repays, cash, state.supply + supply, state.demand + demand, time)
@@ -161,14 +162,14 @@ class Lending(World, static=("notion", "observe_rates")):
 
     def _arrival(self, key: jax.Array, mass: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """g ~ group_shares, c ~ mass[g], y ~ Bernoulli(repayment[c])."""
-        for_group, for_score, for_repayment = jax.random.uniform(key, (3,))
+        for_group, for_score, for_repayment = jax.random.uniform(key, (3,), jnp.float32)
         group = _drawn(self.group_shares, for_group)
         score = _drawn(jnp.sum(mass * self._one_hot(group, self.groups)[:, None], axis=0), for_score)
         return group, score, for_repayment < jnp.sum(self.repayment * self._one_hot(score, self.scores))
 
     @staticmethod
     def _one_hot(index: jax.Array, length: int) -> jax.Array:
-        return (jnp.arange(length) == index) * 1.0
+        return (jnp.arange(length) == index).astype(jnp.float32)
 
 
 def _drawn(weights: jax.Array, uniform: jax.Array) -> jax.Array:
@@ -177,4 +178,4 @@ def _drawn(weights: jax.Array, uniform: jax.Array) -> jax.Array:
     Weighing by the sum keeps rounding from ever drawing an index of weight 0 at the end.
     """
     upto = jnp.cumsum(weights)
-    return jnp.sum(upto <= uniform * upto[-1])
+    return jnp.sum(upto <= uniform * upto[-1], dtype=jnp.int32)

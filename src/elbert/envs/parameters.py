@@ -1,7 +1,9 @@
 """Parameters of a world: read from what a user gives, refused with a reason where they make no sense.
 
-Values are checked in float64 and stored as JAX arrays, so that a world is a pytree that can be mapped over. A traced
-value, as inside `jax.vmap(lambda tau: Infectious(infection=tau))`, has no value to check yet and passes.
+Values are checked in float64 and stored as read-only NumPy arrays of 32 bits, the leaves of a pytree that can be mapped
+over. NumPy, because making a JAX array starts JAX's threads, and a process with such threads must not be forked: an
+asynchronous vector environment makes a world before it forks. A traced value, as inside
+`jax.vmap(lambda tau: Infectious(infection=tau))`, has no value to check yet and passes.
 """
 
 from typing import Any, TypeAlias
@@ -38,25 +40,25 @@ def as_numbers(value: Any, name: str, *, low: float = -np.inf, high: float = np.
     return array
 
 
-def as_float(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, need: str) -> jax.Array:
+def as_float(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, need: str) -> Any:
     """One number from low to high. []"""
     array = as_numbers(value, name, low=low, high=high, need=need)
     if array.ndim:
         raise InvalidInputError(f"{name} has shape {array.shape}. Give {need}.")
-    return jnp.asarray(array, jnp.float32)
+    return stored(array, np.float32)
 
 
-def as_probability(value: Any, name: str) -> jax.Array:
+def as_probability(value: Any, name: str) -> Any:
     """One number from 0 to 1. []"""
     return as_float(value, name, low=0, high=1, need="a probability, from 0 to 1")
 
 
-def as_count(value: Any, name: str, *, low: int, need: str) -> jax.Array:
+def as_count(value: Any, name: str, *, low: int, need: str) -> Any:
     """One whole number of at least low. []"""
     array = as_numbers(value, name, low=low, high=LARGEST_WHOLE, need=need)
     if array.ndim or (has_values(array) and float(array) != int(array)) or isinstance(value, bool):
         raise InvalidInputError(f"{name} is {_shown(value)}. Give {need}.")
-    return jnp.asarray(array, jnp.int32)
+    return stored(array, np.int32)
 
 
 def as_row(value: Any, name: str, *, length: int | None = None, low: float, high: float = np.inf, need: str) -> Any:
@@ -66,10 +68,10 @@ def as_row(value: Any, name: str, *, length: int | None = None, low: float, high
         array = (jnp if isinstance(array, jax.Array) else np).broadcast_to(array, (length,))
     if array.ndim != 1 or array.shape[0] == 0 or (length is not None and array.shape[0] != length):
         raise InvalidInputError(f"{name} has shape {array.shape}. Give {need}.")
-    return jnp.asarray(array, jnp.float32)
+    return stored(array, np.float32)
 
 
-def as_distributions(value: Any, name: str, *, ndim: int, need: str) -> jax.Array:
+def as_distributions(value: Any, name: str, *, ndim: int, need: str) -> Any:
     """Probabilities that sum to 1 along the last axis. [..., outcomes]"""
     array = as_numbers(value, name, low=0, high=1, need=need)
     if array.ndim != ndim or 0 in array.shape:
@@ -80,7 +82,16 @@ def as_distributions(value: Any, name: str, *, ndim: int, need: str) -> jax.Arra
         if wrong.any():
             row = "" if ndim == 1 else f" row {int(np.argwhere(wrong)[0][0])}"
             raise InvalidInputError(f"{name}{row} sums to {float(sums[wrong][0]):.6g}, not to 1. Give {need}.")
-    return jnp.asarray(array, jnp.float32)
+    return stored(array, np.float32)
+
+
+def stored(array: Any, dtype: Any) -> Any:
+    """A copy that nobody can write to, or the JAX array that it is."""
+    if isinstance(array, jax.Array):
+        return jnp.asarray(array, dtype)
+    own = np.array(array, dtype)
+    own.setflags(write=False)
+    return own
 
 
 def _shown(value: Any) -> str:

@@ -41,7 +41,7 @@ def poisson(key: jax.Array, rate: jax.Array) -> jax.Array:
     """
     rate = jnp.asarray(rate, jnp.float32)
     key_bits, key_whole = jax.random.split(key)
-    random = jax.random.bits(key_bits, (4, *rate.shape))
+    random = jax.random.bits(key_bits, (4, *rate.shape), jnp.uint32)
     wholes, below = jnp.floor(rate / WHOLE), jnp.mod(rate, float(WHOLE))
     digits = jnp.floor(below).astype(jnp.int32)
     count = _small(below - jnp.floor(below), random[3])
@@ -55,7 +55,7 @@ def _add_wholes(key: jax.Array, wholes: jax.Array, count: jax.Array) -> jax.Arra
     table, rounds = _tables(WHOLE), jnp.max(wholes, initial=0.0).astype(jnp.int32)
 
     def add(i: jax.Array, total: jax.Array) -> jax.Array:
-        random = jax.random.bits(jax.random.fold_in(key, i), wholes.shape)
+        random = jax.random.bits(jax.random.fold_in(key, i), wholes.shape, jnp.uint32)
         return total + _drawn(table, (wholes > i).astype(jnp.int32), random)
 
     return jax.lax.fori_loop(0, rounds, add, count)

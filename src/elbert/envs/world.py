@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from elbert.fairness.notions import Notion
 
@@ -133,4 +134,4 @@ def _freezing(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_simple(value: Any) -> bool:
-    return isinstance(value, str | int | float | jax.Array | type(None))
+    return isinstance(value, str | int | float | np.ndarray | jax.Array | type(None))

@@ -63,6 +63,10 @@ class Notion:
         object.__setattr__(self, "needs_qualified", needs_qualified)
         object.__setattr__(self, "binary", binary)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Known notions are pickled by name, so that what holds one can be sent to another process."""
+        return (get_notion, (self.name,)) if NOTIONS.get(self.name) is self else super().__reduce__()
+
     @property
     def bounded(self) -> bool:
         """Whether every rate of this notion is at most 1."""
