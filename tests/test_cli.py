@@ -54,6 +54,19 @@ def test_envs_lists_what_there_is():
     ]  # fmt: skip
 
 
+def test_names_and_ids_are_whole_on_a_narrow_terminal():
+    code = (
+        "from rich.console import Console\n"
+        "from elbert.envs import ENTRIES, describe\n"
+        "from elbert.report.environments import listing\n"
+        "Console(width=80).print(listing([describe(entry) for entry in ENTRIES.values()]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "\u2026" not in done.stdout
+    for word in ("groups", "horizon", "infectious-harder", "attention-harder"):
+        assert word in done.stdout
+
+
 def test_envs_describes_one_with_its_parameters():
     shown = run("envs", "infectious-harder")
     assert shown.returncode == 0, shown.stderr

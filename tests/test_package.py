@@ -44,6 +44,16 @@ def test_the_ids_are_there_whichever_is_imported_first():
     assert done.stdout.strip() == "(11,)"
 
 
+def test_asking_for_gymnasium_is_not_importing_it():
+    code = (
+        "import elbert, importlib.util\n"
+        "assert importlib.util.find_spec('gymnasium') is not None\n"
+        "import gymnasium\n"
+        "assert 'elbert/Lending-v0' in gymnasium.registry\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+
+
 def test_importing_twice_registers_once():
     code = (
         "import sys, elbert, elbert.gymnasium_ids as ids\n"

@@ -75,22 +75,33 @@ def register_when_imported() -> None:
 
 
 class _AfterGymnasium(MetaPathFinder):
-    """Lets Python find Gymnasium as ever, and registers the ids once it has been loaded."""
+    """Lets Python find Gymnasium as ever, and registers the ids once it has been loaded.
+
+    It stays until then: whoever only asks whether Gymnasium is installed finds it too, without loading it.
+    """
+
+    def __init__(self) -> None:
+        self._asking = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
-        if fullname != "gymnasium":
+        if fullname != "gymnasium" or self._asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._asking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asking = False
         if spec is None or spec.loader is None:
             return spec
         load = spec.loader.exec_module
 
         def load_and_register(module: ModuleType) -> None:
             load(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             register()
 
         spec.loader.exec_module = load_and_register

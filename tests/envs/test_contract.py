@@ -142,6 +142,17 @@ def test_bound_functions_can_be_jitted(name):
 
 
 @by_name
+def test_subclasses_are_worlds_too(name):
+    entry = ENTRIES[name]
+    kind = type("Mine", (entry.world,), {})
+    env = elbert.envs.WorldEnv(kind(**entry.settings))
+    twin = gymnasium.make(entry.id)
+    assert np.array_equal(env.reset(seed=0)[0], twin.reset(seed=0)[0])
+    action = env.action_space.sample()
+    assert np.array_equal(env.step(action)[0], twin.step(action)[0])
+
+
+@by_name
 def test_worlds_are_frozen(name):
     world = make_world(name)
     with pytest.raises(AttributeError):

@@ -1,5 +1,7 @@
 """Environments of a user's own: wrappers that add supply and demand, and a checker that explains."""
 
+from typing import Any, ClassVar
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -23,13 +25,13 @@ class Clinic(gymnasium.Env):
     def __init__(self, length=6, **flaws):
         self.length, self.flaws = length, flaws
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed=None, options=None) -> Any:
         super().reset(seed=seed)
         self.time = 0
         self.waiting = self.np_random.integers(0, 4, 3)
         return self._seen(), {"waiting": self.waiting.copy()}
 
-    def step(self, action):
+    def step(self, action) -> Any:
         served = np.zeros(3)
         served[action] = min(2, self.waiting[action])
         arrived = self.waiting.copy()
@@ -38,7 +40,7 @@ class Clinic(gymnasium.Env):
         info = {"served": served, "arrived": arrived}
         return self._seen(), float(served.sum()), False, self.time >= self.length, info
 
-    def _seen(self):
+    def _seen(self) -> Any:
         return self.waiting.astype(np.float32)
 
 
@@ -53,12 +55,12 @@ class Counter(gymnasium.Env):
     action_space = gymnasium.spaces.Discrete(2)
     people = ((0, 1), (1, 1), (1, 0), (0, 0))
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed=None, options=None) -> Any:
         super().reset(seed=seed)
         self.time = 0
         return np.zeros(2, np.float32), {}
 
-    def step(self, action):
+    def step(self, action) -> Any:
         group, qualified = self.people[self.time]
         self.time += 1
         info = {"group": group, "qualified": qualified}
@@ -259,12 +261,12 @@ def test_a_good_environment_is_told_so():
 class Flawed(Clinic):
     """A clinic that reports its own benefits, with one flaw."""
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed=None, options=None) -> Any:
         observation, info = super().reset(seed=None if self.flaws.get("unseeded") else seed)
         self.box = np.zeros(3)
         return self.flaws.get("reset", lambda o, i: (o, i))(observation, info)
 
-    def step(self, action):
+    def step(self, action) -> Any:
         observation, reward, terminated, truncated, info = super().step(action)
         info = {"supply": info["served"], "demand": info["arrived"]}
         self.box[:] = info["supply"]
@@ -291,7 +293,8 @@ class Flawed(Clinic):
         ({"info": lambda i, t: {k: v[: 3 - t // 3] for k, v in i.items()}}, "had 3 groups .* and then 2"),
         ({"step": lambda o, r, a, b, i: (o, r, a or b, i)}, "returned 4 things. It must return five"),
         ({"step": lambda o, r, a, b, i: None}, r"step\(\) returned nothing. Is a return missing\?"),
-        ({"step": lambda o, r, a, b, i: (o, r, a, b, None)}, "where info is a dictionary"),
+        ({"step": lambda o, r, a, b, i: (o, r, a, b, None)}, "returned five things, but the last is NoneType"),
+        ({"step": lambda o, r, a, b, i: (o, r, a, np.zeros(2, bool), i)}, r"truncated has dtype bool and shape \(2,\)"),
         ({"step": lambda o, r, a, b, i: (o, r, int(a), b, i)}, "terminated has dtype int64"),
         ({"step": lambda o, r, a, b, i: (o, None, a, b, i)}, "The reward is None"),
         ({"step": lambda o, r, a, b, i: (o, float("inf"), a, b, i)}, "The reward is inf"),
@@ -312,7 +315,7 @@ def test_flaws_are_explained(flaws, message):
 @pytest.mark.parametrize(
     ("flaws", "note"),
     [
-        ({"shared": True}, "the same array in every step"),
+        ({"shared": True}, "one array in every step, changed in place"),
         ({"info": lambda i, t: {**i, "demand": i["demand"] * [1, 0, 1]}}, "group 1 never had any demand"),
         ({"info": lambda i, t: {**i, "supply": i["demand"] + 1}}, "group 0, 1, 2 received more than was due"),
         ({"info": lambda i, t: {**i, "supply": 0 * i["supply"]}}, "supply was 0 in every step"),
@@ -348,6 +351,115 @@ def test_what_is_no_environment():
         check_env(Bare())
 
 
+def test_the_checker_is_asked_in_whole_numbers():
+    wrong: list[Any] = [0, -1, 1.5, "5"]
+    for steps in wrong:
+        with pytest.raises(InvalidInputError, match="steps is"):
+            check_env(clinic(), steps=steps)
+    with pytest.raises(InvalidInputError, match="seed is -1"):
+        check_env(clinic(), seed=-1)
+    assert check_env(clinic(), steps=np.int64(7), seed=np.int64(2)).steps == 7  # pyright: ignore[reportArgumentType]
+
+
+def test_repetition_is_checked_on_copies():
+    """Unseeded noise in an observation buffer that is used again and again."""
+
+    class Buffered(Flawed):
+        def __init__(self):
+            super().__init__()
+            self.buffer, self.noise = np.zeros(3, np.float32), np.random.default_rng()
+
+        def _seen(self) -> Any:
+            self.buffer[:] = self.noise.random(3)
+            return self.buffer
+
+    with pytest.raises(EnvCheckError, match=r"Two runs with reset.* differ"):
+        check_env(Buffered())
+
+
+def test_a_constant_array_is_not_called_changed():
+    due = np.ones(3)
+    report = check_env(Flawed(info=lambda i, t: {"supply": np.minimum(i["supply"], 1), "demand": due}))
+    assert report.notes == ()
+
+
+def test_supply_without_any_demand_is_noted_once():
+    report = check_env(Flawed(info=lambda i, t: {"supply": i["demand"], "demand": i["demand"] * [1, 0, 1]}))
+    assert len(report.notes) == 1
+    assert "group 1 never had any demand" in report.notes[0]
+
+
+def test_dictionaries_and_tuples_as_observations():
+    """In every autoreset mode the transition has the last observation of an ended episode."""
+
+    class Nested(Clinic):
+        observation_space = gymnasium.spaces.Dict(
+            waiting=Clinic.observation_space, pair=gymnasium.spaces.Tuple([Clinic.observation_space] * 2)
+        )
+
+        def _seen(self) -> Any:
+            seen = self.waiting.astype(np.float32)
+            return {"waiting": seen, "pair": (seen + self.time, seen)}
+
+    for mode in AutoresetMode:
+        env = elbert.SupplyDemandVectorWrapper(
+            SyncVectorEnv([Nested] * 2, autoreset_mode=mode),
+            supply=lambda t: t.next_observation["pair"][0] - t.next_observation["waiting"],
+            demand=lambda t: np.full((2, 3), 6.0),
+        )
+        report = check_env(env, steps=12)
+        days = 21 + 15 if mode is AutoresetMode.NEXT_STEP else 2 * 21  # days 1 .. 6, and of the second episode
+        assert report.supply.tolist() == [[2 * days] * 3]
+
+
+def test_after_a_partial_reset_the_others_keep_their_previous_info():
+    class Dated(Clinic):
+        def reset(self, *, seed=None, options=None) -> Any:
+            observation, _ = super().reset(seed=seed)
+            return observation, {"day": 0}
+
+        def step(self, action) -> Any:
+            *rest, info = super().step(action)
+            return (*rest, {**info, "day": self.time})
+
+    seen = []
+    env = elbert.SupplyDemandVectorWrapper(
+        SyncVectorEnv([Dated] * 2, autoreset_mode=AutoresetMode.DISABLED),
+        supply=lambda t: seen.append(t.previous_info["day"].tolist()) or np.zeros((2, 3)),
+        demand=lambda t: np.ones((2, 3)),
+    )
+    env.reset(seed=0)
+    env.step(np.asarray([0, 0]))
+    env.step(np.asarray([0, 0]))
+    env.reset(options={"reset_mask": np.asarray([True, False])})
+    env.step(np.asarray([0, 0]))
+    env.step(np.asarray([0, 0]))
+    assert seen == [[0, 0], [1, 1], [0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_copy_that_does_not_name_its_group_is_not_taken_for_group_0(mode):
+    class Silent(Counter):
+        def step(self, action) -> Any:
+            *rest, info = super().step(action)
+            return (*rest, {"qualified": info["qualified"]} if self.time >= 3 else info)
+
+    env = elbert.NotionVectorWrapper(
+        SyncVectorEnv([Counter, Silent], autoreset_mode=mode), "equal-opportunity", groups=2, qualified="qualified"
+    )
+    env.reset(seed=0)
+    env.step(np.asarray([1, 1]))
+    env.step(np.asarray([1, 1]))
+    with pytest.raises(InvalidInputError, match="info has no 'group' for copy 1, although it made a step"):
+        env.step(np.asarray([1, 1]))
+
+
+@pytest.mark.parametrize("groups", [0, 2.0, "2"])
+def test_the_number_of_groups_is_checked_before_anything_runs(groups):
+    with pytest.raises(InvalidInputError, match="groups is"):
+        NotionWrapper(Counter(), "demographic-parity", groups=groups)
+
+
 class FlawedVector(gymnasium.vector.VectorEnv):
     """Two copies that report what they are told to."""
 
@@ -360,7 +472,7 @@ class FlawedVector(gymnasium.vector.VectorEnv):
     def __init__(self, info, mode: AutoresetMode | None = AutoresetMode.NEXT_STEP, ends=False):
         self.info, self.ends, self.metadata = info, ends, {"autoreset_mode": mode} if mode else {}
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed=None, options=None) -> Any:
         super().reset(seed=seed)
         return np.zeros((2, 1), np.float32), {}
 
@@ -382,6 +494,11 @@ PAIR = {"supply": np.ones((2, 3)), "demand": np.ones((2, 3))}
             FlawedVector({**PAIR, "_supply": np.asarray([True, False])}),
             'no "supply" for copy 1, although it made a step',
         ),
+        (FlawedVector({**PAIR, "_supply": np.asarray([True])}), r'info\["_supply"\] has shape \(1,\)'),
+        (
+            FlawedVector({**PAIR, "final_info": np.asarray([None, None])}, AutoresetMode.SAME_STEP, ends=True),
+            "is ndarray",
+        ),
         (FlawedVector(PAIR, AutoresetMode.SAME_STEP, ends=True), 'info\\["final_info"\\] has no "supply"'),
     ],
 )
@@ -392,7 +509,7 @@ def test_flaws_of_vector_environments_are_explained(env, message):
 
 def test_lists_in_infos_are_welcome_in_vector_environments_too():
     class Lists(Flawed):
-        def step(self, action):
+        def step(self, action) -> Any:
             *rest, info = super().step(action)
             return (*rest, {key: value.tolist() for key, value in info.items()})
 
@@ -465,6 +582,38 @@ def test_a_world_of_ones_own():
     assert float(Heavy().chance) == pytest.approx(0.95)
     with pytest.raises(AttributeError):
         Heavy().chance = jnp.asarray(1)
+    with pytest.raises(AttributeError):
+        del Heavy().chance
+    assert check_env(Heavy(), steps=20).groups == 2  # what is static in Coin is static in its subclass
+
+    class ThreeGroups(Coin):
+        def step(self, key, state, action):
+            state, step = super().step(key, state, action)
+            return state, step._replace(supply=jnp.zeros((1, 3)))
+
+    with pytest.raises(EnvCheckError, match=r"ThreeGroups.step gives supply of shape \(1, 3\). Give \(1, 2\)"):
+        check_env(ThreeGroups())
+
+    class FromOne(Coin):
+        label: ClassVar[str] = "not a parameter"
+
+        @property
+        def action_space(self):
+            return gymnasium.spaces.Discrete(2, start=1)
+
+    two = elbert.envs.WorldVectorEnv(FromOne(), 2)
+    two.reset(seed=0)
+    two.step(np.asarray([2, 1]))
+    with pytest.raises(InvalidInputError, match="not a choice"):
+        two.step(np.asarray([0, 1]))
+
+    class Switches(Coin):
+        @property
+        def action_space(self) -> Any:
+            return gymnasium.spaces.MultiBinary(2)
+
+    with pytest.raises(InvalidInputError, match="Make it Discrete, MultiDiscrete or Box"):
+        elbert.envs.WorldEnv(Switches())
     with pytest.raises(TypeError, match="names 'side' as static"):
         type("Wrong", (Coin,), {}, static=("side",))
 

@@ -35,6 +35,15 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Lending(horizon=True), "horizon is True"),
         (lambda: worlds.Lending(horizon="many"), "horizon is 'many', which is not numbers"),
         (lambda: worlds.Lending(horizon=[3]), r"horizon is \[3\]"),
+        (lambda: worlds.Lending(horizon=None), "horizon is None, which is not numbers"),
+        (lambda: worlds.Lending(horizon="5"), "horizon is '5', which is not numbers"),
+        (lambda: worlds.Lending(horizon=np.True_), "which is not numbers"),
+        (lambda: worlds.Lending(horizon=2**31), "at most 2147483647"),
+        (lambda: worlds.Lending(observe_rates="False"), "observe_rates is 'False'. Give True or False"),
+        (lambda: worlds.Lending(interest=1e300), r"interest is 1e\+300"),
+        (lambda: worlds.Lending(initial_cash=0.5), "initial_cash is 0.5 and a loan 1"),
+        (lambda: worlds.Lending(initial_cash=1e12), "cash for 1 to 16777216 loans"),
+        (lambda: worlds.Lending(loan=0), "a loan 0"),
         (lambda: worlds.Lending(shift=1.5), "shift is 1.5. Give a share, from 0 to 1"),
         (lambda: worlds.Lending(shift=float("nan")), "shift is nan"),
         (lambda: worlds.Lending(shift=[0.1]), r"shift has shape \(1,\)"),
@@ -45,7 +54,7 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Lending(initial_scores=((1.2, -0.2), (0.5, 0.5))), r"initial_scores is 1.2 at index \(0, 0\)"),
         (lambda: worlds.Lending(group_shares=(0.5, 0.3, 0.2)), "group_shares is for 3 groups, initial_scores for 2"),
         (lambda: worlds.Lending(group_shares=(0.5, 0.3)), "group_shares sums to 0.8"),
-        (lambda: worlds.Lending(repayment=(0.1, 0.2)), "one probability per score, 7 here"),
+        (lambda: worlds.Lending(repayment=(0.1, 0.2)), "one probability from 0 to 1 per score, 7 here"),
         (lambda: worlds.Lending(repayment=(0.1, 0.2, 0.45, 0.6, 0.65, 0.7, 1.7)), r"repayment is 1.7 at index \(6,\)"),
         (lambda: worlds.Lending(notion="equal-oportunity"), "Did you mean 'equal-opportunity'"),
         (lambda: worlds.Infectious(infection=1.5), "infection is 1.5. Give a probability, from 0 to 1"),
@@ -68,10 +77,12 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Infectious(graph=[(0.0, 1.0)], groups=[0, 1]), "pairs of whole numbers"),
         (lambda: worlds.Infectious(graph=7, groups=[0, 1]), "neither a networkx graph nor pairs"),
         (lambda: worlds.Infectious(graph=[(0, 1)], groups="club"), "the graph is a list of edges"),
-        (
-            lambda: worlds.Infectious(graph=networkx.path_graph(3), groups="club"),
-            "3 people have no group, the first is 0",
-        ),
+        (lambda: worlds.Infectious(graph=[(0, 1)], groups=3), "groups is not a list of group numbers"),
+        (lambda: worlds.Infectious(graph=[(0, 1)], groups=[0, [1]]), "groups is not a list of group numbers"),
+        (lambda: worlds.Infectious(graph=[("a", "b")], groups={"a": 0, "b": 1}), "people are numbered 0 to 1"),
+        (lambda: worlds.Infectious(graph=networkx.path_graph(3), groups="club"), "The nodes have no attributes"),
+        (lambda: worlds.Infectious(graph=networkx.karate_club_graph(), groups="side"), "The nodes have 'club'"),
+        (lambda: worlds.Infectious(graph=networkx.karate_club_graph(), groups="club"), "groups holds 'Mr. Hi'"),
         (lambda: worlds.Infectious(graph=networkx.path_graph(3), groups={0: 0, 1: 1}), "1 people have no group"),
         (lambda: worlds.Infectious(graph=networkx.path_graph(3), groups=[0, 1]), "2 entries for 3 people"),
         (lambda: worlds.Infectious(graph=networkx.DiGraph([(0, 1)]), groups=[0, 1]), "The graph is directed"),
@@ -80,6 +91,10 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Attention(initial_rates=5.0), r"initial_rates has shape \(\)"),
         (lambda: worlds.Attention(fall=(0.1, 0.2)), "one for each of the 5 sites"),
         (lambda: worlds.Attention(history=0), "history is 0"),
+        (lambda: worlds.Attention(units=100_000), "from 1 to 65536"),
+        (lambda: worlds.Attention(initial_rates=[1e9]), r"could reach the rate 1e\+09"),
+        (lambda: worlds.Attention(growth=2.0, horizon=10**8), r"could reach the rate 2e\+08"),
+        (lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=2, max_episode_steps=9), "Did you mean 'horizon'"),
         (lambda: worlds.Attention(cost_missed="x"), "cost_missed is 'x'"),
     ],
 )
@@ -100,6 +115,7 @@ def test_what_makes_no_sense_is_refused(make, message):
         ("attention", [0, 0, 0], r"shape \(3,\). Give shape \(5,\)"),
         ("attention", [0, 0, 0, 0, np.nan], "not made of finite numbers"),
         ("attention", ["a"] * 5, "not made of finite numbers"),
+        ("attention", [[0], 1, 2, 3, 4], "The action is not an array"),
     ],
 )
 def test_actions_are_checked(name, action, message):
@@ -130,6 +146,49 @@ def test_logits_outside_the_limits_are_clipped():
         world.allocate(jnp.asarray([100.0, 0, 0, 0, -100])).tolist()
         == world.allocate(jnp.asarray([3.0, 0, 0, 0, -3])).tolist()
     )
+
+
+def test_huge_numbers_as_actions_are_clipped_too():
+    env = gymnasium.make("elbert/Attention-v0", disable_env_checker=True)
+    env.reset(seed=0)
+    observation = env.step(np.asarray([1e300, 0, 0, 0, 0]))[0]
+    assert observation.reshape(8, 4, 5)[-1, 2].tolist() == [5, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("seed", [1.5, [1, "a"], [-1, 2], -1, True, "7"])
+def test_vector_seeds_are_checked(seed):
+    vector = gymnasium.make_vec("elbert/Lending-v0", num_envs=2)
+    with pytest.raises(InvalidInputError, match="The seed is"):
+        vector.reset(seed=seed)
+    vector.reset(seed=np.int64(3))  # pyright: ignore[reportArgumentType]
+
+
+def test_doses_and_groups_cost_no_more_than_people():
+    """Many doses and many groups, counted against plain Python."""
+    rng = np.random.default_rng(3)
+    people, doses, groups = 600, 50, 100
+    edges = np.stack([np.arange(people - 1), np.arange(1, people)], axis=1)
+    member = np.concatenate([np.arange(groups), rng.integers(0, groups, people - groups)])
+    world = Infectious(graph=edges, groups=member, doses=doses, infection=1.0, recovery=0.0, burn_in=0)
+    state, _ = world.reset(KEY)
+    action = rng.integers(0, people + 1, doses)
+    _, step = jax.jit(world.step)(KEY, state, jnp.asarray(action))
+    given = [float(sum(1 for i in action if i < people and member[i] == g)) for g in range(groups)]
+    assert step.supply[0].tolist() == given
+    demand = [0.0] * groups
+    demand[member[1]] += 0 if 1 in action else 1
+    assert step.demand[0].tolist() == demand
+    jaxpr = jax.make_jaxpr(world.step)(KEY, state, jnp.asarray(action)).jaxpr
+    sizes = [int(np.prod(var.aval.shape)) for equation in jaxpr.eqns for var in equation.outvars]
+    assert max(sizes) <= 4 * people
+
+
+def test_a_long_head_start_compiles_like_a_short_one():
+    def size(burn_in):
+        world = Infectious(burn_in=burn_in)
+        return len(str(jax.make_jaxpr(world.reset)(KEY)))
+
+    assert size(200) < 1.2 * size(2)
 
 
 def test_stepping_before_a_reset_is_refused():
@@ -214,7 +273,7 @@ def test_the_karate_club():
     split = next(networkx.community.girvan_newman(networkx.karate_club_graph()))
     assert sorted(np.flatnonzero(club.group == 0).tolist()) == sorted(min(split, key=len))
     other = Infectious(groups=[0] * 17 + [1] * 17)  # other groups on the same network
-    assert other.membership.sum(axis=0).tolist() == [17, 17]
+    assert np.bincount(np.asarray(other.group)).tolist() == [17, 17]
     assert other.edges().tolist() == club.edges.tolist()
 
 

@@ -19,10 +19,15 @@ import numpy as np
 from elbert.envs.parameters import Number, Numbers, as_count, as_float, as_row
 from elbert.envs.poisson import poisson
 from elbert.envs.world import TimeStep, World
-from elbert.fairness.arrays import as_whole
+from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import as_whole, has_values
 from elbert.fairness.notions import DISCOVERY_PROBABILITY, Notion
 
 LOGIT_LIMIT = 3.0
+MOST_UNITS = 2**16
+"""Beyond some 100 000 units float32 shares are too coarse to be rounded to whole units."""
+LARGEST_RATE = 2**23
+"""Counts are float32, exact up to 2**24, which a Poisson count of this rate never reaches."""
 
 
 class AttentionState(NamedTuple):
@@ -65,11 +70,22 @@ class Attention(World, static=("history",)):
         need = f"one amount for all sites, or one for each of the {sites} sites, 0 or more"
         self.fall = as_row(fall, "fall", length=sites, low=0, need=need)
         self.growth = as_row(growth, "growth", length=sites, low=0, need=need)
-        self.units = as_count(units, "units", low=1, need="a whole number of units, at least 1")
+        self.units = as_count(
+            units, "units", low=1, high=MOST_UNITS, need=f"a whole number of units, from 1 to {MOST_UNITS}"
+        )
         self.reward_found = as_float(reward_found, "reward_found", need="a number")
         self.cost_missed = as_float(cost_missed, "cost_missed", need="a number")
         self.history = as_whole(history, "history", "a whole number of steps, at least 1", low=1)
         self.horizon = as_count(horizon, "horizon", low=1, need="a whole number of steps, at least 1")
+        if has_values(self.initial_rates, self.growth, self.horizon):
+            highest = float(
+                np.max(np.asarray(self.initial_rates, float) + np.asarray(self.growth, float) * self.horizon)
+            )
+            if highest > LARGEST_RATE:
+                raise InvalidInputError(
+                    f"A site could reach the rate {highest:g} within the horizon of {int(self.horizon)} steps. Counts "
+                    f"are exact up to {LARGEST_RATE}: lower initial_rates, growth or horizon."
+                )
 
     @property
     def groups(self) -> int:

@@ -36,7 +36,7 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
             draw: turns a state into a picture; needed for "rgb_array".
         """
         self.world = world
-        self.observation_space, self.action_space = world.observation_space, world.action_space
+        self.observation_space, self.action_space = world.observation_space, supported_actions(world)
         self.render_mode, self._draw = checked_render(render_mode, draw), draw
         self.state: Any = None
         self._parameters, self._structure = jax.tree.flatten(world)
@@ -82,13 +82,26 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
         return self._draw(self.world, self.state, self._action)
 
 
+def supported_actions(world: World) -> gymnasium.Space[Any]:
+    """The world's action space, if it is of a kind that these environments can check."""
+    space = world.action_space
+    if isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete | gymnasium.spaces.Box):
+        return space
+    raise InvalidInputError(
+        f"{type(world).__name__} has the action space {space}. Make it Discrete, MultiDiscrete or Box."
+    )
+
+
 def checked_action(space: gymnasium.Space[Any], action: Any) -> np.ndarray[Any, Any]:
     """The action as an array of the space's shape and kind.
 
     Discrete choices outside the range are refused. Numbers for a Box must be finite; what lies outside its bounds is
     left to the world, which clips it.
     """
-    array = np.asarray(action)
+    try:
+        array = np.asarray(action)
+    except ValueError as error:
+        raise InvalidInputError(f"The action is not an array ({error}). Give shape {space.shape or ()}.") from error
     shape = space.shape or ()
     if array.shape != shape:
         raise InvalidInputError(f"The action has shape {array.shape}. Give shape {shape}, as {space} says.")
@@ -97,12 +110,11 @@ def checked_action(space: gymnasium.Space[Any], action: Any) -> np.ndarray[Any, 
             raise InvalidInputError(
                 f"The action {_shown(array)} is not made of finite numbers. Give some, as {space} says."
             )
-        return array.astype(np.float32)
-    low, high = (
-        (int(space.start), int(space.start + space.n) - 1)
-        if isinstance(space, gymnasium.spaces.Discrete)
-        else (0, np.asarray(space.nvec) - 1)  # pyright: ignore[reportAttributeAccessIssue]
-    )
+        limit = np.finfo(np.float32).max
+        return np.clip(array, -limit, limit).astype(np.float32)
+    assert isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete)
+    choices = space.n if isinstance(space, gymnasium.spaces.Discrete) else space.nvec
+    low, high = np.asarray(space.start), np.asarray(space.start) + np.asarray(choices) - 1
     if array.dtype.kind not in "iu" or not ((array >= low) & (array <= high)).all():
         raise InvalidInputError(f"The action {_shown(array)} is not a choice. Give whole numbers, as {space} says.")
     return array.astype(np.int32)

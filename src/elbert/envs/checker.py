@@ -1,5 +1,6 @@
 """Is this environment ready? Steps it and says, like a colleague, what is missing or wrong and how to mend it."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from elbert.envs.registry import get_entry
 from elbert.envs.world import World
 from elbert.envs.wrappers import autoreset_mode
 from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import as_whole
 
 
 class EnvCheckError(InvalidInputError):
@@ -66,6 +68,8 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
     Raises:
         EnvCheckError: with everything found, if the environment cannot be used as it is.
     """
+    as_whole(steps, "steps", "a whole number of steps, at least 1", low=1)
+    start = as_whole(seed, "seed", "a whole number, 0 or more", low=0)
     if isinstance(env, str):
         env = get_entry(env).make()
     if isinstance(env, World):
@@ -78,7 +82,7 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
             ]
         )
     visit = _Visit()
-    visit.look(env, steps, seed)
+    visit.look(env, steps, start)
     if visit.problems:
         raise EnvCheckError(visit.problems)
     assert visit.supply is not None
@@ -101,7 +105,7 @@ def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
             f"group {who} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
             "bias cannot be said."
         )
-    above = sorted({int(g) for g in np.argwhere(supply > demand * (1 + 1e-6))[:, 1]})
+    above = sorted({int(g) for g in np.argwhere((supply > demand * (1 + 1e-6)) & (demand > 0))[:, 1]})
     if above:
         who = ", ".join(map(str, above))
         notes.append(
@@ -155,25 +159,27 @@ class _Visit:
         observation = self._reset(env, seed)
         if observation is None:
             return None
-        course.append(observation)
-        ended = np.zeros(env.num_envs if many else (), bool)
-        held: tuple[Any, Any] | None = None
+        course.append(copy.deepcopy(observation))
+        shape = (env.num_envs,) if many else ()
+        ended = np.zeros(shape, bool)
+        held: tuple[Any, ...] | None = None
         for _ in range(steps):
             result = self._try(lambda: env.step(env.action_space.sample()), "step()")
             if result is None or not self._shape_of_step(result):
                 return None
             observation, reward, terminated, truncated, info = result
             self._observation(env, observation, "step()")
-            before, ended = ended, self._flags(terminated, truncated, ended.shape)
-            self._reward(reward, ended.shape)
+            flags = self._flags(terminated, truncated, shape)
+            self._reward(reward, shape)
             if self.problems:
                 return None
+            before, ended = ended, flags
             benefits = self._benefits(env, info, ended, before, many)
             if benefits is None or not self._count(benefits):
                 return None
             if not quiet and not many:
                 held = self._own_arrays(info, held)
-            course.append((observation, reward, benefits))
+            course.append(copy.deepcopy((observation, reward, benefits)))
             self.episodes += int(ended.sum())
             if (not many and ended) or (many and autoreset_mode(env).name == "DISABLED" and ended.any()):
                 options = {"reset_mask": ended.copy()} if many else None
@@ -212,6 +218,8 @@ class _Visit:
         right = isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], dict)
         if not right:
             given = f"{len(result)} things" if isinstance(result, tuple) else type(result).__name__
+            if isinstance(result, tuple) and len(result) == 5:
+                given = f"five things, but the last is {type(result[4]).__name__}"
             self.problems.append(
                 f"step() returned {given}. It must return five, (observation, reward, terminated, truncated, info), "
                 "where info is a dictionary."
@@ -237,7 +245,7 @@ class _Visit:
                     f"{name} has dtype {flag.dtype} and shape {flag.shape}. Give {'bools' if shape else 'a bool'} "
                     f"of shape {shape}: terminated for an end of the world's own, truncated for a time limit."
                 )
-        return flags[0].astype(bool) | flags[1].astype(bool)
+        return flags[0] | flags[1] if not self.problems else np.zeros(shape, bool)
 
     def _reward(self, reward: Any, shape: tuple[int, ...]) -> None:
         try:
@@ -276,15 +284,18 @@ class _Visit:
         self.steps += int(np.sum(benefits.counted))
         return True
 
-    def _own_arrays(self, info: Any, held: tuple[Any, Any] | None) -> tuple[Any, Any]:
-        """Note if a step's arrays are those of the step before: a reader who keeps them would see them change."""
-        now = (info["supply"], info["demand"])
+    def _own_arrays(self, info: Any, held: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        """Note if a step's arrays are those of the step before, changed: a reader who keeps them sees them change."""
+        now = tuple((array, np.array(array)) for array in (info["supply"], info["demand"]))
         shared = held is not None and any(
-            isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.shares_memory(a, b)
-            for a, b in zip(now, held, strict=True)
+            isinstance(new, np.ndarray)
+            and isinstance(old, np.ndarray)
+            and np.shares_memory(new, old)
+            and not np.array_equal(new, as_it_was)
+            for (new, _), (old, as_it_was) in zip(now, held, strict=True)
         )
         note = (
-            "supply or demand is the same array in every step, changed in place. Whoever keeps it sees it change: put "
+            "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put "
             "a copy into info."
         )
         if shared and note not in self.notes:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs.world import TimeStep, World
+from elbert.errors import InvalidInputError
 
 
 class Seen(NamedTuple):
@@ -51,11 +52,19 @@ def _step(structure: Any, parameters: list[jax.Array], key: jax.Array, state: An
 def step_one(structure: Any, parameters: list[jax.Array], key: jax.Array, state: Any, action: Any) -> Any:
     """(key, state, observation, the rest of the step packed) of one copy after an action."""
     key, state, step = _step(structure, parameters, key, state, action)
-    return key, state, step.observation, _packed(step)
+    return key, state, step.observation, _packed(jax.tree.unflatten(structure, parameters), step)
 
 
-def _packed(step: TimeStep) -> jax.Array:
+def _packed(world: World, step: TimeStep) -> jax.Array:
     """All but the observation in one row, because every array that leaves JAX costs some microseconds."""
+    shape = (len(world.benefit.criteria), world.groups)
+    for name in ("supply", "demand"):
+        given = jnp.shape(getattr(step, name))
+        if given != shape:
+            raise InvalidInputError(
+                f"{type(world).__name__}.step gives {name} of shape {given}. Give {shape}: its {shape[0]} criteria, "
+                f"then its {shape[1]} groups."
+            )
     parts = (step.reward, step.terminated, step.truncated, step.supply, step.demand)
     return jnp.concatenate([jnp.asarray(part, jnp.float32).reshape(-1) for part in parts])
 
@@ -94,9 +103,10 @@ def step_next(
     keys, states, observations = jax.lax.cond(
         ended.any(), with_resets, lambda: (stepped_keys, stepped_states, step.observation)
     )
+    world = jax.tree.unflatten(structure, parameters)
     rewards = jnp.where(ended, 0.0, step.reward)
     step = step._replace(reward=rewards, terminated=step.terminated & ~ended, truncated=step.truncated & ~ended)
-    return keys, states, observations, observations, jax.vmap(_packed)(step)
+    return keys, states, observations, observations, jax.vmap(partial(_packed, world))(step)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -112,4 +122,5 @@ def step_same(
         return choose(over, reset_all(structure, parameters, keys), (keys, states, step.observation))
 
     keys, states, observations = jax.lax.cond(over.any(), with_resets, lambda: (keys, states, step.observation))
-    return keys, states, observations, step.observation, jax.vmap(_packed)(step)
+    world = jax.tree.unflatten(structure, parameters)
+    return keys, states, observations, step.observation, jax.vmap(partial(_packed, world))(step)

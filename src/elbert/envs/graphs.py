@@ -114,17 +114,29 @@ def _groups(groups: Any, graph: Any, nodes: list[Any] | None) -> np.ndarray[Any,
                 f"groups is {groups!r}, the name of a node attribute, but the graph is a list of edges. Give one group "
                 "number per person."
             )
+        known = {str(name): None for _, data in graph.nodes(data=True) for name in data}
+        if groups not in known:
+            have = f"The nodes have {', '.join(map(repr, known))}." if known else "The nodes have no attributes."
+            raise InvalidInputError(f"No node has the attribute {groups!r}, which groups= names. {have}")
         groups = {node: data[groups] for node, data in graph.nodes(data=True) if groups in data}
     if isinstance(groups, Mapping):
         order = nodes if nodes is not None else range(len(groups))
+        if nodes is None and set(groups) != set(order):
+            raise InvalidInputError(
+                f"groups maps {', '.join(repr(name) for name in list(groups)[:3])}, ... but in a list of edges people "
+                f"are numbered 0 to {len(groups) - 1}. Number them, or give a networkx graph."
+            )
         missing = [node for node in order if node not in groups]
         if missing:
             raise InvalidInputError(
                 f"{len(missing)} people have no group, the first is {missing[0]!r}. Give every person one."
             )
         groups = [groups[node] for node in order]
-    listed = list(groups)
-    array = np.asarray(listed)
+    try:
+        listed = list(groups)
+        array = np.asarray(listed)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"groups is not a list of group numbers ({error}). Give one per person.") from error
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
         strange = next((g for g in listed if isinstance(g, bool) or not isinstance(g, int | np.integer)), listed)
         raise InvalidInputError(f"groups holds {strange!r}. Number the groups 0, 1, 2, ... and give one per person.")

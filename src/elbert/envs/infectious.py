@@ -43,20 +43,21 @@ class InfectiousState(NamedTuple):
     time: jax.Array  # []
 
 
-class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
+class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "group_count")):
     """The infectious-disease world. Action i vaccinates person i, the last action nobody; with several doses, a row."""
 
     infection: jax.Array  # []
     recovery: jax.Array  # []
     waning: jax.Array  # []
     horizon: jax.Array  # []
-    membership: jax.Array  # [people, groups] 1 where the person is of the group
+    group: jax.Array  # [people] which group each person is of
     adjacency: jax.Array | None  # [people, people] 1 where two know each other, for small networks
     contacts: tuple[jax.Array, jax.Array] | None  # ([2 edges] of whom, [2 edges] neighbour) sorted, for large ones
     supply: Literal["published", "effective"]
     first_case: int | None
     burn_in: int
     doses: int
+    group_count: int
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
         """The published world by default; `elbert envs infectious` explains every parameter."""
         network = as_network(graph, groups)
         people = len(network.group)
-        self.membership = stored(network.group[:, None] == np.arange(network.group.max() + 1), np.float32)
+        self.group, self.group_count = stored(network.group, np.int32), int(network.group.max()) + 1
         self.adjacency, self.contacts = _neighbours(network.edges, people)
         self.infection = as_probability(infection, "infection")
         self.recovery = as_probability(recovery, "recovery")
@@ -98,12 +99,12 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
     @property
     def people(self) -> int:
         """How many people there are."""
-        return self.membership.shape[-2]
+        return self.group.shape[-1]
 
     @property
     def groups(self) -> int:
         """How many groups they form."""
-        return self.membership.shape[-1]
+        return self.group_count
 
     @property
     def benefit(self) -> Notion:
@@ -125,26 +126,24 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
 
     def reset(self, key: jax.Array) -> tuple[InfectiousState, jax.Array]:
         """One person is infected, and the disease may have a head start."""
-        key_first, *keys_burn_in = jax.random.split(key, 1 + self.burn_in)
+        key_first, keys_burn_in = (keys := jax.random.split(key, 1 + self.burn_in))[0], keys[1:]
         first = self.first_case
         if first is None:
             first = jax.random.randint(key_first, (), 0, self.people, jnp.int32)
         health = jnp.where(jnp.arange(self.people) == first, INFECTED, SUSCEPTIBLE).astype(jnp.int8)
-        for key_change in keys_burn_in:
-            health = self._changed(key_change, health)
+        health, _ = jax.lax.scan(lambda health, key: (self._changed(key, health), None), health, keys_burn_in)
         state = InfectiousState(health, jnp.zeros((), jnp.int32))
         return state, self.observe(state)
 
     def step(self, key: jax.Array, state: InfectiousState, action: jax.Array) -> tuple[InfectiousState, TimeStep]:
         """Treat first, then everyone changes at once."""
-        whom = jnp.asarray(action).reshape(self.doses, 1)
-        doses = jnp.sum(whom == jnp.arange(self.people)[None, :], axis=0, dtype=jnp.float32)
+        doses = self._doses(jnp.asarray(action))
         helped = (doses > 0) & (state.health == SUSCEPTIBLE)
         treated = jnp.where(helped, RECOVERED, state.health).astype(jnp.int8)
         health = self._changed(key, treated)
         cases = (health == INFECTED) & (treated != INFECTED)
         given = helped.astype(jnp.float32) if self.supply == "effective" else doses
-        supply, demand = jnp.stack([given, cases.astype(jnp.float32)]) @ self.membership
+        supply, demand = self._by_group(given), self._by_group(cases.astype(jnp.float32))
         reward = jnp.mean(health != INFECTED, dtype=jnp.float32)
         after = InfectiousState(health, state.time + 1)
         truncated = self.is_truncated(after.time)
@@ -172,6 +171,18 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses")):
         assert self.contacts is not None
         of_whom, neighbour = self.contacts
         return jax.ops.segment_sum(infected[neighbour], of_whom, self.people, indices_are_sorted=True)
+
+    def _doses(self, action: jax.Array) -> jax.Array:
+        """[people]: how many doses each person gets. The number of people is nobody."""
+        if self.doses == 1:
+            return (action.reshape(1) == jnp.arange(self.people)).astype(jnp.float32)
+        return jnp.zeros(self.people + 1, jnp.float32).at[action].add(1.0)[:-1]
+
+    def _by_group(self, amounts: jax.Array) -> jax.Array:
+        """[people] -> [groups]: amounts added up by group."""
+        if self.people <= DENSE_PEOPLE:
+            return amounts @ (self.group[:, None] == jnp.arange(self.groups)[None, :]).astype(jnp.float32)
+        return jax.ops.segment_sum(amounts, self.group, self.groups)
 
     def _changed(self, key: jax.Array, health: jax.Array) -> jax.Array:
         """One change of everyone at once. Each state has one way out, so that one draw per person decides."""

@@ -57,7 +57,13 @@ def vector_benefits(
     """
     copies = len(ended)
     if mode is AutoresetMode.SAME_STEP and ended.any():
-        final = _rows(info.get("final_info") or {}, ended, copies, 'info["final_info"]')
+        last = info.get("final_info")
+        if last is not None and not isinstance(last, Mapping):
+            raise InvalidInputError(
+                f'info["final_info"] is {type(last).__name__}. Give a dictionary of arrays with the copies in front, '
+                "as Gymnasium's own vector environments do since version 1.0."
+            )
+        final = _rows(last or {}, ended, copies, 'info["final_info"]')
         running = final if ended.all() else _rows(info, ~ended, copies, "info")
         chosen = ended.reshape(-1, 1, 1)
         supply, demand = (np.where(chosen, f, r) for f, r in zip(final, running, strict=True))
@@ -74,6 +80,10 @@ def _rows(info: Mapping[str, Any], needed: np.ndarray[Any, Any], copies: int, wh
     """Supply and demand of all copies as [copies, criteria, groups], there for all that are needed."""
     for key in KEYS:
         mask = info.get(f"_{key}")
+        if mask is not None and np.shape(mask) != (copies,):
+            raise InvalidInputError(
+                f'{where}["_{key}"] has shape {np.shape(mask)}. Give one bool per copy, ({copies},).'
+            )
         if mask is not None and not np.asarray(mask)[needed].all():
             row = int(np.flatnonzero(needed & ~np.asarray(mask))[0])
             raise InvalidInputError(f'{where} has no "{key}" for copy {row}, although it made a step. Add it to each.')

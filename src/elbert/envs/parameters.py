@@ -30,10 +30,13 @@ def as_numbers(value: Any, name: str, *, low: float = -np.inf, high: float = np.
     if not has_values(*jax.tree.leaves(value)):
         return jnp.asarray(value)
     try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} is {_shown(value)}, which is not numbers. Give {need}.") from error
-    wrong = ~((array >= low) & (array <= high) & np.isfinite(array))
+        raw = np.asarray(value)
+    except (TypeError, ValueError):
+        raw = np.asarray(None)
+    if raw.dtype.kind not in "iuf":
+        raise InvalidInputError(f"{name} is {_shown(value)}, which is not numbers. Give {need}.")
+    array = raw.astype(float)
+    wrong = ~((array >= low) & (array <= high) & (np.abs(array) <= np.finfo(np.float32).max))
     if wrong.any():
         where = "" if array.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(wrong)[0])}"
         raise InvalidInputError(f"{name} is {array[wrong][0]:g}{where}. Give {need}.")
@@ -53,10 +56,19 @@ def as_probability(value: Any, name: str) -> Any:
     return as_float(value, name, low=0, high=1, need="a probability, from 0 to 1")
 
 
-def as_count(value: Any, name: str, *, low: int, need: str) -> Any:
-    """One whole number of at least low. []"""
-    array = as_numbers(value, name, low=low, high=LARGEST_WHOLE, need=need)
-    if array.ndim or (has_values(array) and float(array) != int(array)) or isinstance(value, bool):
+def as_flag(value: Any, name: str) -> bool:
+    """True or False, and nothing that merely counts as such."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} is {_shown(value)}. Give True or False.")
+    return bool(value)
+
+
+def as_count(value: Any, name: str, *, low: int, high: int = LARGEST_WHOLE, need: str) -> Any:
+    """One whole number from low to high. []"""
+    array = as_numbers(value, name, low=low, need=need)
+    if has_values(array) and (array > high).any():
+        raise InvalidInputError(f"{name} is {_shown(value)}. Give {need}; at most {high}.")
+    if array.ndim or (has_values(array) and float(array) != int(array)):
         raise InvalidInputError(f"{name} is {_shown(value)}. Give {need}.")
     return stored(array, np.int32)
 

@@ -35,7 +35,7 @@ class Entry(NamedTuple):
         known = [parameter.name for parameter in self.parameters()]
         for name in parameters:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
+                near = ["horizon"] if name == "max_episode_steps" else difflib.get_close_matches(name, known, n=1)
                 hint = f" Did you mean {near[0]!r}?" if near else ""
                 raise InvalidInputError(f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}.")
         return self.world(**(self.settings | parameters))

@@ -13,7 +13,16 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from elbert.envs.bridge import Draw, ResetNeededError, WorldEnv, checked_action, checked_render, plain, refuse_options
+from elbert.envs.bridge import (
+    Draw,
+    ResetNeededError,
+    WorldEnv,
+    checked_action,
+    checked_render,
+    plain,
+    refuse_options,
+    supported_actions,
+)
 from elbert.envs.compiled import Seen, choose, key_words, reset_all, step_next, step_same, unpacked
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
@@ -51,7 +60,7 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         self.world, self.num_envs = world, int(num_envs)
         self.metadata = WorldEnv.metadata | {"autoreset_mode": self.autoreset_mode}
         self.render_mode, self._draw = checked_render(render_mode, draw), draw
-        self.single_observation_space, self.single_action_space = world.observation_space, world.action_space
+        self.single_observation_space, self.single_action_space = world.observation_space, supported_actions(world)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.states: Any = None
@@ -66,8 +75,8 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         """Start all episodes, or those of `options["reset_mask"]`. A seed s seeds copy i with s + i."""
         mask = self._reset_mask(options)
         seeds = self._seeds(seed)
-        if isinstance(seed, int):
-            super().reset(seed=seed)
+        if isinstance(seed, int | np.integer):
+            super().reset(seed=int(seed))
         if self._keys is None:
             if not mask.all():
                 raise ResetNeededError("The first reset() must be of all copies. Call it without a reset_mask.")
@@ -156,12 +165,17 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         data[chosen] = [key_words(seeds[i]) for i in chosen]
         self._keys = jax.random.wrap_key_data(jnp.asarray(data))
 
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+    def _seeds(self, seed: Any) -> list[int | None]:
         if seed is None:
             return [None] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + i for i in range(self.num_envs)]
-        seeds = list(seed)
+        several = isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str)
+        listed: list[Any] = list(seed) if several else [seed]
+        for one in listed:
+            if one is not None and (isinstance(one, bool) or not isinstance(one, int | np.integer) or one < 0):
+                raise InvalidInputError(f"The seed is {one!r}. Give whole numbers of 0 or more.")
+        if not several:
+            return [int(listed[0]) + i for i in range(self.num_envs)]
+        seeds = listed
         if len(seeds) != self.num_envs:
             raise InvalidInputError(
                 f"seed has {len(seeds)} entries for {self.num_envs} copies. Give one number for all, or one per copy."

@@ -13,7 +13,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_origin
 
 import gymnasium
 import jax
@@ -50,15 +50,22 @@ class World(ABC):
     """
 
     horizon: jax.Array  # [] steps after which an episode is truncated
+    _static: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, *, static: tuple[str, ...] = (), **others: Any) -> None:
         """Make the subclass a frozen pytree of its annotated attributes."""
         super().__init_subclass__(**others)
-        names = {name: None for base in reversed(cls.__mro__) for name in inspect.get_annotations(base)}
+        names = {
+            name: None
+            for base in reversed(cls.__mro__)
+            for name, kind in inspect.get_annotations(base).items()
+            if get_origin(kind) is not ClassVar and kind is not ClassVar
+        }
         unknown = [name for name in static if name not in names]
         if unknown:
             raise TypeError(f"{cls.__name__} names {unknown[0]!r} as static, but has no such annotated attribute.")
-        _register(cls, tuple(name for name in names if name not in static), static)
+        cls._static = (*cls._static, *static)
+        _register(cls, tuple(name for name in names if name not in cls._static), cls._static)
         if "__init__" in cls.__dict__:
             cls.__init__ = _freezing(cls.__init__)
 
@@ -66,6 +73,9 @@ class World(ABC):
         if vars(self).get("_frozen"):
             raise AttributeError(f"A world cannot be changed: make a new {type(self).__name__} with another {name}.")
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"A world cannot be changed: make a new {type(self).__name__} without {name}.")
 
     def __repr__(self) -> str:
         shown = {name: value for name, value in vars(self).items() if not name.startswith("_")}

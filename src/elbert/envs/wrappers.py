@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, TypeAlias
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from elbert.envs.infos import rows_only
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import as_pair
+from elbert.fairness.arrays import as_pair, as_whole
 from elbert.fairness.notions import Notion, get_notion
 
 
@@ -110,14 +111,17 @@ class NotionWrapper(_Wrapper):
             decision: 1 accepted, 0 rejected; the action, if not given.
             qualified: 1 if the benefit was due; not needed for demographic parity.
         """
-        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified, copies=False))
+        benefit = _by_notion(get_notion(notion), groups, group, decision, qualified)
+        super().__init__(env, lambda transition: benefit(transition, None))
 
 
 class _VectorWrapper(gymnasium.vector.VectorWrapper):
     """Adds what a function of the transitions gives, where Gymnasium's conventions want it."""
 
     def __init__(
-        self, env: gymnasium.vector.VectorEnv[Any, Any, Any], benefit: Callable[[Transition], tuple[Any, Any]]
+        self,
+        env: gymnasium.vector.VectorEnv[Any, Any, Any],
+        benefit: Callable[[Transition, np.ndarray[Any, Any]], tuple[Any, Any]],
     ) -> None:
         if not isinstance(env, gymnasium.vector.VectorEnv):
             raise InvalidInputError(
@@ -134,9 +138,11 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """As the environment's own."""
         mask = (options or {}).get("reset_mask")
-        self._observations, self._infos = self.env.reset(seed=seed, options=options)
-        self._ended = np.zeros_like(self._ended) if mask is None else self._ended & ~np.asarray(mask)
-        return self._observations, self._infos
+        rows = np.ones_like(self._ended) if mask is None else np.array(mask, bool)
+        self._observations, infos = self.env.reset(seed=seed, options=options)
+        self._infos = infos if rows.all() else _merged(self._infos, infos, rows)
+        self._ended = self._ended & ~rows
+        return self._observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """As the environment's own, with the benefits of this step in `info` (or in its `final_info`)."""
@@ -146,14 +152,14 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
         same = self._mode is AutoresetMode.SAME_STEP
         last, shown = observations, infos
         if same and ended.any():
-            last = _with_rows(observations, infos["final_obs"], ended)
-            shown = {**infos, **_merged(infos, infos.get("final_info", {}), ended)}
+            last = _with_rows(self.env, observations, infos["final_obs"], ended)
+            shown = _merged(infos, infos.get("final_info", {}), ended)
         made_step = ~ended_before if self._mode is AutoresetMode.NEXT_STEP else np.ones_like(ended)
         self._observations, self._infos, self._ended = observations, infos, ended & (not same)
         if not made_step.any():
             return observations, rewards, terminated, truncated, infos
         transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
-        supply, demand = as_pair(*(rows_only(amounts, made_step) for amounts in self._benefit(transition)))
+        supply, demand = as_pair(*(rows_only(amounts, made_step) for amounts in self._benefit(transition, made_step)))
         if supply.ndim < 2 or supply.shape[0] != self.num_envs:
             raise InvalidInputError(
                 f"supply has shape {supply.shape} for {self.num_envs} copies. The functions see all copies at once: "
@@ -178,7 +184,8 @@ class SupplyDemandVectorWrapper(_VectorWrapper):
             supply: Transition -> [copies, groups] or [copies, criteria, groups].
             demand: Transition -> the same shape.
         """
-        super().__init__(env, _by_functions(supply, demand))
+        benefit = _by_functions(supply, demand)
+        super().__init__(env, lambda transition, _: benefit(transition))
 
 
 class NotionVectorWrapper(_VectorWrapper):
@@ -195,7 +202,7 @@ class NotionVectorWrapper(_VectorWrapper):
         qualified: Field | None = None,
     ) -> None:
         """As `NotionWrapper`, with the copies in front of every field."""
-        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified, copies=True))
+        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
 
 
 def autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -219,21 +226,27 @@ def _by_functions(supply: Amounts, demand: Amounts) -> Callable[[Transition], tu
 
 
 def _by_notion(
-    notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None, *, copies: bool
-) -> Callable[[Transition], tuple[Any, Any]]:
-    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one."""
+    notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None
+) -> Callable[[Transition, np.ndarray[Any, Any] | None], tuple[Any, Any]]:
+    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one.
+
+    The function's second argument says which copies made a step, and is None where there is only one.
+    """
+    as_whole(groups, "groups", "the number of groups, at least 1", low=1)
     if notion.needs_qualified and qualified is None:
         raise InvalidInputError(
             f"The notion {notion.name!r} needs to know who was qualified. Give qualified=, the name of an entry of "
             "info or a function of the transition."
         )
 
-    def benefit(transition: Transition) -> tuple[Any, Any]:
-        who = np.asarray(_field(transition, group, "group"))
-        what = np.asarray(transition.action if decision is None else _field(transition, decision, "decision"))
-        due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified"))
+    def benefit(transition: Transition, made_step: np.ndarray[Any, Any] | None) -> tuple[Any, Any]:
+        who = np.asarray(_field(transition, group, "group", made_step))
+        what = np.asarray(
+            transition.action if decision is None else _field(transition, decision, "decision", made_step)
+        )
+        due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified", made_step))
         each = notion.per_outcome(who, what, due, groups=groups)
-        people = tuple(range(1 if copies else 0, who.ndim))
+        people = tuple(range(0 if made_step is None else 1, who.ndim))
         supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
         one = len(notion.criteria) == 1
         return (supply[..., 0, :], demand[..., 0, :]) if one else (supply, demand)
@@ -241,7 +254,8 @@ def _by_notion(
     return benefit
 
 
-def _field(transition: Transition, field: Field, name: str) -> Any:
+def _field(transition: Transition, field: Field, name: str, made_step: np.ndarray[Any, Any] | None) -> Any:
+    """What a field says; every copy that made a step must say it."""
     if callable(field):
         return field(transition)
     if field not in transition.info:
@@ -250,6 +264,10 @@ def _field(transition: Transition, field: Field, name: str) -> Any:
             f"info has no {field!r}, which {name}= names. It has {known}. Name another entry, or give a function of "
             "the transition."
         )
+    mask = transition.info.get(f"_{field}")
+    if made_step is not None and mask is not None and (made_step & ~np.asarray(mask)).any():
+        row = int(np.flatnonzero(made_step & ~np.asarray(mask))[0])
+        raise InvalidInputError(f"info has no {field!r} for copy {row}, although it made a step. Add it to each.")
     return transition.info[field]
 
 
@@ -258,25 +276,29 @@ def _masked(supply: Any, demand: Any, mask: np.ndarray[Any, Any]) -> dict[str, A
     return {"supply": supply * rows, "_supply": mask.copy(), "demand": demand * rows, "_demand": mask.copy()}
 
 
-def _with_rows(observations: Any, final: Any, ended: np.ndarray[Any, Any]) -> Any:
-    """The observations with the last ones of ended episodes in their places."""
-    if not isinstance(observations, np.ndarray):
-        raise InvalidInputError(
-            "In the autoreset mode SameStep only array observations are supported here. Use NextStep, Gymnasium's "
-            "default."
-        )
-    merged = observations.copy()
-    for i in np.flatnonzero(ended):
-        merged[i] = final[i]
-    return merged
+def _with_rows(env: gymnasium.vector.VectorEnv[Any, Any, Any], observations: Any, final: Any, ended: Any) -> Any:
+    """The observations, of any space, with the last ones of ended episodes in their places."""
+    rows = [final[i] if ended[i] else row for i, row in enumerate(iterate(env.observation_space, observations))]
+    space = env.single_observation_space
+    return concatenate(space, rows, create_empty_array(space, len(rows)))
 
 
 def _merged(infos: dict[str, Any], final: dict[str, Any], ended: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """The infos of this step: of ended episodes the last ones instead of the resets'."""
-    merged = {}
-    for key, value in final.items():
-        if isinstance(value, np.ndarray) and not key.startswith("_"):
-            running = infos.get(key)
-            rows = ended.reshape(-1, *(1,) * (value.ndim - 1))
-            merged[key] = np.where(rows, value, running) if running is not None else value
+    """The infos with some rows from others: of ended episodes the last ones, of copies that were reset the new ones.
+
+    The masks `_key` follow: a row has an entry if the info that it comes from has it.
+    """
+    merged = dict(infos)
+    for key in {
+        name for name in (*infos, *final) if not name.startswith("_") and name not in ("final_obs", "final_info")
+    }:
+        here, there = infos.get(key), final.get(key)
+        if not all(part is None or isinstance(part, np.ndarray) for part in (here, there)):
+            continue
+        shape = next(part for part in (here, there) if part is not None)
+        here, there = (np.zeros_like(shape) if part is None else part for part in (here, there))
+        rows = ended.reshape(-1, *(1,) * (shape.ndim - 1))
+        merged[key] = np.where(rows, there, here)
+        masks = (source.get(f"_{key}", np.full(len(ended), key in source)) for source in (final, infos))
+        merged[f"_{key}"] = np.where(ended, *masks)
     return merged

@@ -12,7 +12,10 @@ def listing(worlds: list[dict[str, Any]]) -> RenderableType:
     """All worlds, one row each."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("name", "groups", "actions", "horizon", "notion", "Gymnasium id"):
-        table.add_column(column, justify="right" if column in ("groups", "horizon") else "left", no_wrap=True)
+        fixed = column in ("name", "groups", "horizon")  # the others fold on a narrow terminal
+        table.add_column(
+            column, justify="right" if column in ("groups", "horizon") else "left", no_wrap=fixed, overflow="fold"
+        )
     for world in worlds:
         row = (world["name"], world["groups"], world["actions"], world["horizon"], world["notion"], world["id"])
         table.add_row(*(escape(str(cell)) for cell in row))

@@ -92,7 +92,7 @@ def _attention(figure: "Figure", world: Attention, state: Any) -> None:
 def _infectious(figure: "Figure", world: Infectious, state: Any, action: Any) -> None:
     """The network: colour is health, shape is the group, a ring is today's dose."""
     health = np.asarray(state.health)
-    edges, group = world.edges(), np.asarray(world.membership).argmax(axis=-1)
+    edges, group = world.edges(), np.asarray(world.group, int)
     place = _layout(edges.tobytes(), group.tobytes(), world.people)
     axes = figure.add_axes((0.02, 0.03, 0.66, 0.86))
     axes.axis("off")
