@@ -1,5 +1,6 @@
 """Environments of a user's own: wrappers that add supply and demand, and a checker that explains."""
 
+import copy
 from typing import Any, ClassVar
 
 import gymnasium
@@ -233,10 +234,19 @@ def test_vector_wrapper_on_our_own_environment():
 
 def test_wrappers_for_one_and_for_many_point_to_each_other():
     vector = SyncVectorEnv([Clinic])
-    with pytest.raises(InvalidInputError, match="Use SupplyDemandVectorWrapper"):
-        SupplyDemandWrapper(vector, supply=lambda t: 0, demand=lambda t: 0)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InvalidInputError, match="Use NotionVectorWrapper"):
-        NotionWrapper(vector, "demographic-parity", groups=1)  # pyright: ignore[reportArgumentType]
+    made: Any = SupplyDemandWrapper(vector, supply=lambda t: 0, demand=lambda t: 0)
+    assert isinstance(made, elbert.SupplyDemandVectorWrapper)
+    made = NotionWrapper(vector, "demographic-parity", groups=1)
+    assert isinstance(made, elbert.NotionVectorWrapper)
+
+    class Mine(SupplyDemandWrapper):
+        pass
+
+    with pytest.raises(InvalidInputError, match="Mine is for one environment"):
+        Mine(vector, supply=lambda t: 0, demand=lambda t: 0)
+    env = copy.deepcopy(clinic())
+    env.reset(seed=0)
+    assert "supply" in env.step(0)[4]
     with pytest.raises(InvalidInputError, match="Use SupplyDemandWrapper"):
         elbert.SupplyDemandVectorWrapper(Clinic(), supply=lambda t: 0, demand=lambda t: 0)  # pyright: ignore[reportArgumentType]
     env = elbert.SupplyDemandVectorWrapper(vector, supply=lambda t: [1, 2], demand=lambda t: [1, 2])

@@ -28,8 +28,7 @@ def totals_of(name, episodes=50, seed=0, **names):
 )
 @pytest.mark.parametrize("episodes", [50, 500])
 def test_coverage_of_bias_and_impact_ratio_is_nominal(name, episodes):
-    replications = 1000 if len(BY_NAME[name].rates) == 2 else 500  # few groups are quick
-    found = bias_coverage(BY_NAME[name], episodes=episodes, replications=replications)
+    found = bias_coverage(BY_NAME[name], episodes=episodes, replications=500)  # `make bench` runs more
     assert 0.93 <= found["bias"] <= 0.97, found
     assert 0.93 <= found["impact_ratio"] <= 0.97, found
     if found["true"] == 0:

@@ -8,11 +8,12 @@ or, where a step decides on people, by a notion of fairness and the fields that 
 
     env = NotionWrapper(env, "equal-opportunity", groups=3, group="group", qualified="qualified")
 
-Vector environments have wrappers of the same form, whose functions see all copies at once.
+Given a vector environment, each makes its vector form (`SupplyDemandVectorWrapper`, `NotionVectorWrapper`), whose
+functions see all copies at once.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -48,11 +49,20 @@ Field: TypeAlias = str | Callable[[Transition], Any]
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds what a function of the transition gives."""
 
+    vector_form: ClassVar[type[Any] | None] = None
+
+    def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Of a vector environment, the wrapper's vector form."""
+        vector_form = cls.__dict__.get("vector_form")
+        if vector_form is not None and isinstance(env, gymnasium.vector.VectorEnv):
+            return vector_form(env, *args, **kwargs)
+        return super().__new__(cls)
+
     def __init__(self, env: gymnasium.Env[Any, Any], benefit: Callable[[Transition], tuple[Any, Any]]) -> None:
         if isinstance(env, gymnasium.vector.VectorEnv):
             raise InvalidInputError(
-                f"{type(self).__name__} is for one environment, but this is a VectorEnv. Use "
-                f"{type(self).__name__.replace('Wrapper', 'VectorWrapper')}, whose functions see all copies at once."
+                f"{type(self).__name__} is for one environment, but this is a VectorEnv. Use SupplyDemandVectorWrapper "
+                "or NotionVectorWrapper, whose functions see all copies at once."
             )
         super().__init__(env)
         self._benefit = benefit
@@ -81,7 +91,7 @@ class SupplyDemandWrapper(_Wrapper):
         """The environment, and what each group received and was due in a step.
 
         Args:
-            env: any Gymnasium environment.
+            env: any Gymnasium environment; of a vector environment `SupplyDemandVectorWrapper` is made.
             supply: Transition -> [groups] or [criteria, groups], amounts of benefit given.
             demand: Transition -> the same shape, amounts due.
         """
@@ -104,7 +114,7 @@ class NotionWrapper(_Wrapper):
         """The environment, and where to find the outcome of a decision. A field may hold one person or an array.
 
         Args:
-            env: any Gymnasium environment.
+            env: any Gymnasium environment; of a vector environment `NotionVectorWrapper` is made.
             notion: for example "equal-opportunity"; `elbert.fairness.NOTIONS` lists them.
             groups: how many groups there are.
             group: of the person decided on, 0 .. groups - 1.
@@ -203,6 +213,10 @@ class NotionVectorWrapper(_VectorWrapper):
     ) -> None:
         """As `NotionWrapper`, with the copies in front of every field."""
         super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
+
+
+SupplyDemandWrapper.vector_form = SupplyDemandVectorWrapper
+NotionWrapper.vector_form = NotionVectorWrapper
 
 
 def autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
