@@ -126,12 +126,12 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
 
     def reset(self, key: jax.Array) -> tuple[InfectiousState, jax.Array]:
         """One person is infected, and the disease may have a head start."""
-        key_first, keys_burn_in = (keys := jax.random.split(key, 1 + self.burn_in))[0], keys[1:]
+        keys = jax.random.split(key, 1 + self.burn_in)  # for the first case, then for each change of the head start
         first = self.first_case
         if first is None:
-            first = jax.random.randint(key_first, (), 0, self.people, jnp.int32)
+            first = jax.random.randint(keys[0], (), 0, self.people, jnp.int32)
         health = jnp.where(jnp.arange(self.people) == first, INFECTED, SUSCEPTIBLE).astype(jnp.int8)
-        health, _ = jax.lax.scan(lambda health, key: (self._changed(key, health), None), health, keys_burn_in)
+        health, _ = jax.lax.scan(lambda health, key: (self._changed(key, health), None), health, keys[1:])
         state = InfectiousState(health, jnp.zeros((), jnp.int32))
         return state, self.observe(state)
 

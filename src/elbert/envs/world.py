@@ -13,7 +13,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, NamedTuple, get_origin
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -38,7 +38,7 @@ class World(ABC):
     """A Supply-Demand MDP: annotated attributes are its parameters, set once in `__init__`.
 
     They are the leaves of a pytree, except those that a subclass names as static: what is not an array, or decides
-    about shapes. Every state has a field `time`, the steps taken in this episode.
+    about shapes.
 
         class Queue(World, static=("notion",)):
             horizon: jax.Array
@@ -59,7 +59,7 @@ class World(ABC):
             name: None
             for base in reversed(cls.__mro__)
             for name, kind in inspect.get_annotations(base).items()
-            if get_origin(kind) is not ClassVar and kind is not ClassVar
+            if "ClassVar" not in str(kind)
         }
         unknown = [name for name in static if name not in names]
         if unknown:
