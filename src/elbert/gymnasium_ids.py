@@ -6,13 +6,13 @@ at once if Gymnasium is there already, and otherwise as soon as somebody imports
 
 import importlib.util
 import sys
-from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     from elbert.envs import WorldEnv, WorldVectorEnv
 
 IDS = {
@@ -74,7 +74,7 @@ def register_when_imported() -> None:
         sys.meta_path.insert(0, _AfterGymnasium())
 
 
-class _AfterGymnasium(MetaPathFinder):
+class _AfterGymnasium:
     """Lets Python find Gymnasium as ever, and registers the ids once it has been loaded.
 
     It stays until then: whoever only asks whether Gymnasium is installed finds it too, without loading it.
@@ -84,8 +84,9 @@ class _AfterGymnasium(MetaPathFinder):
         self._asking = False
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+        self, fullname: str, path: "Sequence[str] | None", target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        """The spec of Gymnasium with registration behind its loading; of nothing else."""
         del path, target
         if fullname != "gymnasium" or self._asking:
             return None
@@ -98,7 +99,7 @@ class _AfterGymnasium(MetaPathFinder):
             return spec
         load = spec.loader.exec_module
 
-        def load_and_register(module: ModuleType) -> None:
+        def load_and_register(module: "ModuleType") -> None:
             load(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
