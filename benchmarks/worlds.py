@@ -3,7 +3,7 @@
 python benchmarks/worlds.py
 
 Three ways of taking the same kind of step (random action, new state, reward, supply, demand, observation):
-    compiled    1 024 copies inside one compiled loop, as the learner uses them
+    compiled    1 024 copies inside one compiled loop over steps
     make_vec    1 024 copies through gymnasium.make_vec, one call from Python per step of all copies
     loop        a Python loop over single environments from gymnasium.make
 """

@@ -336,7 +336,7 @@ def test_a_hundred_thousand_people():
 def test_largest_remainders_for_many_sites():
     """Against the rule in plain Python, with ties and without."""
     rng = np.random.default_rng(2)
-    for sites, units in ((1, 3), (2, 1), (7, 7), (40, 13), (12, 1000)):
+    for sites, units in ((1, 3), (2, 1), (7, 7), (40, 13), (128, 90), (129, 90), (300, 200), (12, 1000)):
         world = Attention(initial_rates=np.ones(sites), units=units)
         for logits in (np.zeros(sites), rng.uniform(-3, 3, sites), rng.integers(-1, 2, sites)):
             exact = np.exp(np.asarray(logits, float))

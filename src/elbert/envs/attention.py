@@ -26,6 +26,8 @@ from elbert.fairness.notions import DISCOVERY_PROBABILITY, Notion
 LOGIT_LIMIT = 3.0
 MOST_UNITS = 2**16
 """Beyond some 100 000 units float32 shares are too coarse to be rounded to whole units."""
+SORTED_SITES = 128
+"""Beyond so many sites they are sorted; few are ranked quicker by comparing all pairs."""
 LARGEST_RATE = 2**23
 """Counts are float32, exact up to 2**24, which a Poisson count of this rate never reaches."""
 
@@ -142,9 +144,13 @@ class Attention(World, static=("history",)):
         logits = jnp.clip(jnp.asarray(action, jnp.float32), -LOGIT_LIMIT, LOGIT_LIMIT)
         share = jax.nn.softmax(logits) * self.units.astype(jnp.float32)
         whole = jnp.floor(share)
-        part, place = share - whole, jnp.arange(self.groups)
-        earlier = (part[None, :] > part[:, None]) | (
-            (part[None, :] == part[:, None]) & (place[None, :] < place[:, None])
-        )
-        rank = jnp.sum(earlier, axis=1)
-        return whole + (rank < self.units - jnp.sum(whole)).astype(jnp.float32)
+        return whole + (_rank(share - whole) < self.units - jnp.sum(whole)).astype(jnp.float32)
+
+
+def _rank(part: jax.Array) -> jax.Array:
+    """[n] -> [n]: how many entries come before each, from the largest down, ties in order."""
+    place = jnp.arange(part.shape[0])
+    if part.shape[0] > SORTED_SITES:
+        return jnp.zeros_like(place).at[jnp.argsort(part, descending=True, stable=True)].set(place)
+    earlier = (part[None, :] > part[:, None]) | ((part[None, :] == part[:, None]) & (place[None, :] < place[:, None]))
+    return jnp.sum(earlier, axis=1)

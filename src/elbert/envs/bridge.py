@@ -48,8 +48,8 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
         """Start an episode; without a seed the random course goes on from where it was."""
-        super().reset(seed=seed)
         refuse_options(options)
+        super().reset(seed=seed)
         if seed is not None or self._key is None:
             self._key = jax.random.wrap_key_data(jnp.asarray(key_words(self.np_random_seed)))
         self._key, self.state, observation = reset_one(self._structure, self._parameters, self._key)

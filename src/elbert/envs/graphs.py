@@ -35,10 +35,11 @@ def karate_club() -> Network:
     """Zachary's karate club: 34 people, 78 friendships, split in two groups of 15 and 19."""
     import networkx
 
-    graph = networkx.karate_club_graph()
-    return Network(
-        _edges(graph.edges(), 34), np.asarray([0 if person in KARATE_GROUP_0 else 1 for person in range(34)])
-    )
+    group = np.asarray([0 if person in KARATE_GROUP_0 else 1 for person in range(34)])
+    network = Network(_edges(networkx.karate_club_graph().edges(), len(group)), group)
+    for array in network:  # one network for all who ask
+        array.setflags(write=False)
+    return network
 
 
 def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:

@@ -164,7 +164,10 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
         return both[both[:, 0] < both[:, 1]].astype(int)
 
     def infected_neighbours(self, health: jax.Array) -> jax.Array:
-        """[people] -> [people]: how many infected people each one knows. The cost is in proportion to the edges."""
+        """[people] -> [people]: how many infected people each one knows.
+
+        Beyond DENSE_PEOPLE people the cost is in proportion to the edges.
+        """
         infected = (health == INFECTED).astype(jnp.float32)
         if self.adjacency is not None:
             return infected @ self.adjacency
