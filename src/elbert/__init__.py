@@ -11,6 +11,9 @@ the total benefit it was given over the total benefit it was due, added up befor
     env = gymnasium.make("elbert/Lending-v0")       # a world that reports supply and demand
     print(elbert.check_env(my_own_env))             # is this one ready?
 
+    agent = elbert.train("lending", method="elbert-po", seed=0)
+    print(agent.evaluate(episodes=100))
+
 Names are imported when first used, so that `import elbert` is quick.
 """
 
@@ -22,7 +25,7 @@ from elbert.gymnasium_ids import register_when_imported
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from elbert import envs, fairness
+    from elbert import envs, fairness, learning
     from elbert.envs import (
         NotionVectorWrapper,
         NotionWrapper,
@@ -32,9 +35,12 @@ if TYPE_CHECKING:
         make_world,
     )
     from elbert.errors import ElbertError, InvalidInputError, NotEstimableError
+    from elbert.experiments.training import evaluate, load, train, train_many
     from elbert.fairness import BenefitReport, benefit_report
+    from elbert.learning import Agent
 
 _HOMES = {
+    "Agent": "elbert.learning",
     "BenefitReport": "elbert.fairness",
     "benefit_report": "elbert.fairness",
     "ElbertError": "elbert.errors",
@@ -45,11 +51,16 @@ _HOMES = {
     "SupplyDemandVectorWrapper": "elbert.envs",
     "SupplyDemandWrapper": "elbert.envs",
     "check_env": "elbert.envs",
+    "evaluate": "elbert.experiments.training",
+    "load": "elbert.experiments.training",
     "make_world": "elbert.envs",
+    "train": "elbert.experiments.training",
+    "train_many": "elbert.experiments.training",
 }
-_ROOMS = ("envs", "fairness")
+_ROOMS = ("envs", "fairness", "learning")
 
 __all__ = [
+    "Agent",
     "BenefitReport",
     "ElbertError",
     "InvalidInputError",
@@ -62,8 +73,13 @@ __all__ = [
     "benefit_report",
     "check_env",
     "envs",
+    "evaluate",
     "fairness",
+    "learning",
+    "load",
     "make_world",
+    "train",
+    "train_many",
 ]
 
 register_when_imported()

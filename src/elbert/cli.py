@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -45,6 +45,193 @@ def envs(
         print(json.dumps(known[0] if name else known, indent=2))
         return
     _console().print(description(known[0]) if name else listing(known))
+
+
+@app.command
+def train(
+    env: str,
+    *,
+    method: str = "elbert-po",
+    preset: str = "fast",
+    alpha: float | None = None,
+    beta: float | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    seeds: int | None = None,
+    out: Path | None = None,
+    resume: bool = False,
+    settings: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
+    world: Annotated[list[str] | None, Parameter(name="--world", negative=())] = None,
+    evaluate: bool = True,
+    tensorboard: Annotated[bool, Parameter(negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Train a policy in an environment, evaluate it, and keep everything in a folder.
+
+    Parameters
+    ----------
+    env
+        A world's name (elbert envs lists them), or module:function or file.py:function that makes an environment.
+    method
+        elbert-po, g-ppo, r-ppo or a-ppo.
+    preset
+        fast, paper, or the path of a TOML file.
+    alpha
+        Weight of the bias against the reward (elbert-po).
+    beta
+        Temperature of the soft bias (elbert-po, three or more groups).
+    steps
+        Environment steps in all.
+    seed
+        Of everything random.
+    seeds
+        How many seeds to train side by side, from --seed on.
+    out
+        Folder of the run; by default a new one in runs.
+    resume
+        Go on with the run in --out, or else with the latest unfinished one of this environment and method in runs.
+    settings
+        Any other setting: --set gamma=0.999 --set hidden=[64,64]. A wrong name lists them all.
+    world
+        Parameters of the world in training: --world horizon=5000.
+    evaluate
+        Evaluate the trained policy.
+    tensorboard
+        Also write metrics for TensorBoard (needs the extra: pip install elbert[tensorboard]).
+    as_json
+        Print the evaluation as JSON.
+    """
+    from elbert.experiments.commands import assignments, run_folder
+    from elbert.experiments.compilation import keep_compiled
+    from elbert.experiments.evaluations import evaluate_run
+    from elbert.experiments.training import environment_from, train_many
+    from elbert.report.live import LiveDisplay
+    from elbert.report.training import result_table
+
+    keep_compiled()
+    folder = run_folder(env, method, out, resume=resume)
+    given = {"alpha": alpha, "beta": beta, "steps": steps}
+    chosen = {name: value for name, value in given.items() if value is not None} | assignments(settings, "--set")
+    where = environment_from(env)
+    with LiveDisplay(f"{method} on {env}") as display:
+        callbacks: list[Any] = [display]
+        if tensorboard:
+            from elbert.experiments.tensorboard import TensorBoard
+
+            callbacks.append(TensorBoard(folder / "tensorboard"))
+        train_many(
+            where,
+            seeds=range(seed, seed + (1 if seeds is None else seeds)),
+            method=method,
+            preset=preset,
+            world=assignments(world, "--world"),
+            out=folder,
+            resume=resume,
+            callbacks=callbacks,
+            **chosen,
+        )
+    if evaluate:
+        result, _ = evaluate_run(folder, env=None if isinstance(where, str) else where)
+        print(json.dumps(result, indent=2)) if as_json else _console().print(result_table(result))
+    print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
+
+
+@app.command
+def evaluate(
+    run: Path,
+    *,
+    protocol: str = "default",
+    episodes: int | None = None,
+    horizon: int | None = None,
+    seed: int = 1,
+    deterministic: Annotated[bool, Parameter(negative=())] = False,
+    env: str | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Evaluate a run's policy, or that of all its seeds, in fresh episodes.
+
+    Parameters
+    ----------
+    run
+        Folder of a run.
+    protocol
+        default, or paper: the published number of episodes, horizon, and 1 added to every group's demand.
+    episodes
+        How many, instead of the protocol's number.
+    horizon
+        Steps of an episode, instead of the protocol's number.
+    seed
+        Of the episodes.
+    deterministic
+        Act by the most probable action instead of sampling.
+    env
+        Where, for a policy trained in an environment of your own: module:function or file.py:function.
+    as_json
+        Print JSON instead of a table.
+    """
+    from elbert.experiments.compilation import keep_compiled
+    from elbert.experiments.evaluations import evaluate_run
+    from elbert.experiments.training import environment_from
+    from elbert.report.training import result_table
+
+    keep_compiled()
+    where = None if env is None else environment_from(env)
+    changed = any(option is not None for option in (episodes, horizon, env)) or deterministic or seed != 1
+    how: dict[str, Any] = {"protocol": protocol, "episodes": episodes, "horizon": horizon, "seed": seed}
+    result, _ = evaluate_run(
+        run, store=protocol == "default" and not changed, **how, deterministic=deterministic, env=where
+    )
+    print(json.dumps(result, indent=2)) if as_json else _console().print(result_table(result))
+
+
+@app.command
+def runs(
+    folder: Path = Path("runs"), *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False
+) -> None:
+    """List runs: what is there, and how it ended.
+
+    Parameters
+    ----------
+    folder
+        Where to look.
+    as_json
+        Print JSON instead of a table.
+    """
+    from elbert.experiments.runs import find_runs
+    from elbert.report.training import runs_table
+
+    found = list(find_runs(folder))
+    print(json.dumps([run.to_dict() for run in found], indent=2)) if as_json else _console().print(runs_table(found))
+
+
+@app.command
+def compare(
+    *run: Path,
+    out: Path = Path("comparison"),
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Put runs in one environment side by side: table and learning curves.
+
+    Parameters
+    ----------
+    run
+        Folders of the runs.
+    out
+        Folder for the table (Markdown, JSON) and the curves (PNG, SVG).
+    as_json
+        Print JSON instead of a table.
+    """
+    from elbert.experiments.commands import names_of
+    from elbert.experiments.evaluations import stored_evaluation
+    from elbert.report.training import comparison_table, write_comparison
+
+    results = [(name, stored_evaluation(path)) for name, path in names_of(run)]
+    written = write_comparison(results, run, out)
+    if as_json:
+        print(json.dumps(dict(results), indent=2))
+        return
+    _console().print(comparison_table(results))
+    print("Written: " + ", ".join(str(path) for path in written))
 
 
 @reproduce.command
@@ -89,7 +276,8 @@ def main() -> None:
         app()
     except ElbertError as error:
         print(f"elbert: {error}", file=sys.stderr)
-        sys.exit(2)
+        stopped_by = getattr(error, "signal_number", None)
+        sys.exit(2 if stopped_by is None else 128 + stopped_by)
     except KeyboardInterrupt:
         print("elbert: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -1,0 +1,33 @@
+"""Compiled functions are kept between commands, so that the second one starts at once."""
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+LARGEST = 512 * 2**20
+"""Bytes that the kept functions may take; the oldest go first."""
+
+
+def keep_compiled() -> Path | None:
+    """Let JAX keep what it compiles in the user's own cache folder, apart for every version of jaxlib.
+
+    `ELBERT_COMPILATION_CACHE` names another folder; empty, it turns this off. Where the user has told JAX itself
+    where to keep things (`JAX_COMPILATION_CACHE_DIR`), that stands. Kept functions are code: share the folder with
+    nobody you do not trust.
+    """
+    import jax
+
+    if jax.config.values.get("jax_compilation_cache_dir") is not None:
+        return None
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = os.environ.get("ELBERT_COMPILATION_CACHE", str(Path(home) / "elbert" / f"jaxlib-{version('jaxlib')}"))
+    if not folder:
+        return None
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:  # a cache is a convenience: without a place for it everything still works
+        return None
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_compilation_cache_max_size", LARGEST)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    return Path(folder)

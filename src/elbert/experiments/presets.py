@@ -1,0 +1,91 @@
+"""Presets and evaluation protocols: data files, read here."""
+
+import difflib
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elbert.envs import ENTRIES
+from elbert.errors import InvalidInputError
+from elbert.files import read_text
+from elbert.learning import METHODS, Settings
+
+PRESETS = ("fast", "paper")
+OWN = "own"
+"""The section for environments that are not ours."""
+
+
+class Preset(NamedTuple):
+    """What a preset says about one method in one environment."""
+
+    settings: Settings
+    world: dict[str, Any]  # parameters of the world in training
+    sets_alpha: bool  # whether it knows how reward and bias weigh in this environment
+
+
+class Protocol(NamedTuple):
+    """How agents are evaluated."""
+
+    episodes: int
+    horizon: int | None  # None: the environment's own
+    extra_demand: float = 0.0
+
+
+def preset_for(name: str, env: str, method: str) -> Preset:
+    """The settings of a preset ("fast", "paper" or the path of a TOML file) for a method in an environment.
+
+    Entries of [defaults] hold for all environments, those of the environment's own section come over them, and those
+    under the method's name over these.
+    """
+    content, where = _read(name)
+    sections = set(ENTRIES) | {"defaults", OWN}
+    for section in content:
+        if section not in sections:
+            near = difflib.get_close_matches(section, sections, n=1)
+            raise InvalidInputError(
+                f"{where} has a section [{section}]. {f'Did you mean [{near[0]}]? ' if near else ''}"
+                f"Known: {', '.join(sorted(sections))}."
+            )
+    own = content.get(env, content.get(OWN, {}) if env not in ENTRIES else None)
+    if own is None or not isinstance(own, dict):
+        raise InvalidInputError(
+            f"{where} has no section [{env}]. Add one, or take another preset: {', '.join(PRESETS)}."
+        )
+    merged: dict[str, Any] = {}
+    for section in (content.get("defaults", {}), own):
+        merged |= {key: value for key, value in section.items() if key not in METHODS and key != "world"}
+    for_method = own.get(method, {})
+    try:
+        settings = Settings.of(merged | for_method)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}, [{env}]: {error}") from error
+    return Preset(settings, dict(own.get("world", {})), "alpha" in merged | for_method)
+
+
+def protocol_for(name: str, env: str) -> Protocol:
+    """The protocol of this name for an environment."""
+    content = tomllib.loads((files("elbert.experiments") / "presets" / "protocols.toml").read_text("utf-8"))
+    if name not in content:
+        raise InvalidInputError(f"No evaluation protocol is called {name!r}. Known: {', '.join(content)}.")
+    section = content[name]
+    if env not in section and OWN not in section:
+        raise InvalidInputError(f"The protocol {name!r} says nothing about {env}. It knows: {', '.join(section)}.")
+    entry = section.get(env, section.get(OWN))
+    return Protocol(entry["episodes"], entry.get("horizon"), entry.get("extra_demand", 0.0))
+
+
+def _read(name: str) -> tuple[dict[str, Any], str]:
+    if name in PRESETS:
+        return tomllib.loads((files("elbert.experiments") / "presets" / f"{name}.toml").read_text("utf-8")), name
+    path = Path(name)
+    if path.suffix != ".toml":
+        near = difflib.get_close_matches(name, PRESETS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InvalidInputError(
+            f"No preset is called {name!r}.{hint} Give one of {', '.join(PRESETS)}, or the path of a TOML file."
+        )
+    try:
+        return tomllib.loads(read_text(path)), str(path)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(f"{path} is not TOML: {error}.") from error

@@ -1,0 +1,170 @@
+"""From a rollout to estimates: advantages of every signal, and episode totals eta.
+
+Signals share the last axis: reward, then the supplies and then the demands of all criteria and groups, K = 1 + 2 C M.
+Nothing here knows a network, a world or a method.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from elbert.fairness.rates import Totals, bias
+
+
+class Rollout(NamedTuple):
+    """What N copies showed in T steps."""
+
+    observation: Any  # [T, N, observation] before each step
+    next_observation: Any  # [T, N, observation] after it, before any reset
+    action: Any  # [T, N, ...] as sampled
+    log_prob: Any  # [T, N] of the action when it was taken
+    reward: Any  # [T, N]
+    supply: Any  # [T, N, criteria, groups]
+    demand: Any  # [T, N, criteria, groups]
+    terminated: Any  # [T, N] bool
+    truncated: Any  # [T, N] bool
+    counted: Any  # [T, N] bool: False where a copy was only reset, so that nothing happened
+
+
+class Running(NamedTuple):
+    """Totals of the episodes under way, which carry over from one rollout to the next."""
+
+    supply: jax.Array  # [N, criteria, groups]
+    demand: jax.Array  # [N, criteria, groups]
+    weight: jax.Array  # [N] eta_discount ** (steps so far)
+
+
+class Window(NamedTuple):
+    """Totals of the latest whole episodes."""
+
+    supply: jax.Array  # [criteria, groups] added up over episodes
+    demand: jax.Array  # [criteria, groups]
+    episodes: jax.Array  # [] how many, of which older ones count in part
+
+
+class Estimates(NamedTuple):
+    """What a method turns into one advantage. Leading axes: time and copies, or one minibatch."""
+
+    reward: jax.Array  # [...] advantage of the reward
+    supply: jax.Array  # [..., criteria, groups] advantage of each supply
+    demand: jax.Array  # [..., criteria, groups] advantage of each demand
+    eta: Totals  # [criteria, groups] each: expected totals of an episode
+    bias_before: jax.Array  # [...] bias of the running episode before the step
+    bias_after: jax.Array  # [...] and after it
+
+
+def signals_of(reward: jax.Array, supply: jax.Array, demand: jax.Array) -> jax.Array:
+    """Reward, supplies and demands along one axis. [...], [..., C, M], [..., C, M] -> [..., 1 + 2 C M]"""
+    lead = reward.shape
+    return jnp.concatenate([reward[..., None], supply.reshape(*lead, -1), demand.reshape(*lead, -1)], axis=-1)
+
+
+def split_signals(signals: jax.Array, criteria: int, groups: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The way back: [..., 1 + 2 C M] -> [...], [..., C, M], [..., C, M]"""
+    lead, count = signals.shape[:-1], criteria * groups
+    supply, demand = signals[..., 1 : 1 + count], signals[..., 1 + count :]
+    return signals[..., 0], supply.reshape(*lead, criteria, groups), demand.reshape(*lead, criteria, groups)
+
+
+def advantages(
+    signals: jax.Array,
+    values: jax.Array,
+    next_values: jax.Array,
+    terminal: jax.Array,
+    ended: jax.Array,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> jax.Array:
+    """A_t = delta_t + gamma lambda (1 - ended_t) A_t+1, delta_t = x_t + gamma (1 - terminal_t) V(o'_t) - V(o_t).
+
+    Generalised advantage estimation of all signals at once (Schulman et al. 2016). o'_t is what followed the step,
+    before any reset, so that an episode that was merely cut off is continued by its value.
+
+    Args:
+        signals: [T, N, K] x_t.
+        values: [T, N, K] V(o_t).
+        next_values: [T, N, K] V(o'_t).
+        terminal: [T, N] whether nothing follows: no value beyond.
+        ended: [T, N] whether the next row belongs to another episode.
+        gamma: discount.
+        gae_lambda: how much of later deltas is counted.
+    """
+    delta = signals + gamma * jnp.where(terminal[..., None], 0.0, next_values) - values
+    keep = gamma * gae_lambda * (1.0 - ended.astype(delta.dtype))
+
+    def back(later: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        difference, kept = now
+        advantage = difference + kept[:, None] * later
+        return advantage, advantage
+
+    return jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, keep), reverse=True, unroll=8)[1]
+
+
+def episode_totals(
+    rollout: Rollout, running: Running, *, discount: float, extra_demand: float, with_bias: bool
+) -> tuple[Running, Window, jax.Array]:
+    """Add supply and demand up along every copy's course.
+
+    Returns the totals of the episodes still under way, those of the episodes that ended in this rollout, and the bias
+    Delta_t of the running episode before and after every step, [2, T, N] (zeros unless `with_bias`).
+    """
+    ended = rollout.terminated | rollout.truncated
+
+    def forward(carry: tuple[Running, Window], now: Any) -> tuple[tuple[Running, Window], Any]:
+        (supply, demand, weight), done = carry
+        given, due, over, counted = now
+        portion = jnp.where(counted, weight, 0.0)[:, None, None]
+        after = Totals(supply + portion * given, demand + portion * due)
+        finished = over[:, None, None]
+        done = Window(
+            done.supply + jnp.sum(jnp.where(finished, after.supply, 0.0), axis=0),
+            done.demand + jnp.sum(jnp.where(finished, after.demand, 0.0), axis=0),
+            done.episodes + jnp.sum(over),
+        )
+        nothing = jnp.zeros(len(over))
+        deltas = nothing, nothing
+        if with_bias:
+            deltas = running_bias(Totals(supply, demand), extra_demand), running_bias(after, extra_demand)
+        supply, demand = (jnp.where(finished, 0.0, part) for part in after)
+        weight = jnp.where(over, 1.0, jnp.where(counted, weight * discount, weight))
+        return (Running(supply, demand, weight), done), deltas
+
+    none = jnp.zeros(rollout.supply.shape[2:])
+    start = (running, Window(none, none, jnp.zeros(())))
+    course = (rollout.supply, rollout.demand, ended, rollout.counted)
+    (running, done), deltas = jax.lax.scan(forward, start, course, unroll=4)
+    return running, done, jnp.stack(deltas)
+
+
+def running_bias(total: Totals, extra_demand: float | jax.Array) -> jax.Array:
+    """Delta = max_g z_g - min_g z_g, z_g = S_g / (D_g + extra); the largest over criteria. [..., C, M] -> [...]
+
+    A group without any demand so far counts with the rate 0, as published.
+    """
+    demand = total.demand + extra_demand
+    known = demand > 0
+    rates = jnp.where(known, total.supply / jnp.where(known, demand, 1.0), 0.0)
+    return jnp.max(bias(rates), axis=-1)
+
+
+def moved_window(window: Window, done: Window, copies: int) -> Window:
+    """Totals of about the latest `copies` whole episodes: new ones push older ones out in proportion.
+
+    keep = max(0, 1 - new / copies). A rollout in which every copy finished an episode replaces all that was before;
+    one that is shorter than an episode adds what has ended and keeps the rest, and with no new episode the old
+    totals stay.
+    """
+    keep = jnp.maximum(0.0, 1.0 - done.episodes / copies)
+    return Window(*(keep * old + new for old, new in zip(window, done, strict=True)))
+
+
+def eta_of(window: Window, running: Running) -> Totals:
+    """eta = totals per whole episode; before the first one has ended, of the episodes under way. [C, M] each"""
+    any_whole = window.episodes > 0
+    count = jnp.where(any_whole, window.episodes, 1.0)
+    return Totals(
+        jnp.where(any_whole, window.supply / count, jnp.mean(running.supply, axis=0)),
+        jnp.where(any_whole, window.demand / count, jnp.mean(running.demand, axis=0)),
+    )

@@ -1,0 +1,132 @@
+"""The networks: an actor, and a critic that values every signal (reward, supplies, demands).
+
+A `Model` holds what never changes (shapes, the kind of distribution); what is learned is a pytree of arrays, `Weights`,
+that goes in and comes out of pure functions.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from elbert.learning.distributions import Distribution
+from elbert.learning.settings import Settings
+
+LARGEST_OBSERVATION = 10.0
+"""Normalised observations are clipped here: a rare outlier must not throw a policy off."""
+
+SMALLEST_DEVIATION = 1e-4
+"""A number that varies less than this is not stretched to deviation 1."""
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
+
+class Network(eqx.Module):
+    """Linear layers with an activation between them."""
+
+    layers: tuple[eqx.nn.Linear, ...]
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, sizes: tuple[int, ...], activation: str, head_gain: float) -> None:
+        """Orthogonal weights of gain sqrt 2, of the gain given for the last layer; biases 0."""
+        keys = jax.random.split(key, len(sizes) - 1)
+        gains = [2**0.5] * (len(sizes) - 2) + [head_gain]
+        parts = zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
+        self.layers = tuple(_linear(*part) for part in parts)
+        self.activation = activation
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """[inputs] -> [outputs]"""
+        for layer in self.layers[:-1]:
+            x = ACTIVATIONS[self.activation](layer(x))
+        return self.layers[-1](x)
+
+
+class Weights(NamedTuple):
+    """What is learned by gradients."""
+
+    actor: Network  # observation -> numbers of the distribution
+    log_std: jax.Array  # [n] log deviations of a Gaussian policy; [0] for choices
+    critic: Network  # observation -> a head per signal; or a stack of networks, the signals in front of every array
+
+
+class Moments(NamedTuple):
+    """Running mean and squared deviations (Chan et al. 1983): exact over everything seen."""
+
+    seen: jax.Array  # [] how many
+    mean: jax.Array  # [n]
+    squares: jax.Array  # [n] sum of squared deviations from the mean
+
+
+class Scale(NamedTuple):
+    """Each signal's location and size, in which the critic's heads count."""
+
+    mean: jax.Array  # [signals]
+    deviation: jax.Array  # [signals]
+
+
+class Model:
+    """Shapes and functions of the networks."""
+
+    def __init__(self, settings: Settings, observation: int, signals: int, distribution: Distribution) -> None:
+        """Networks for observations of so many numbers, for so many signals, for such actions."""
+        self.settings, self.observation, self.signals = settings, observation, signals
+        self.distribution = distribution
+
+    def init(self, key: jax.Array) -> Weights:
+        """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases."""
+        key_actor, key_critic = jax.random.split(key)
+        d, s = self.distribution, self.settings
+        trunk = (self.observation, *s.hidden)
+        actor = Network(key_actor, (*trunk, d.size), s.activation, 0.01)
+        if s.critic == "shared":
+            critic = Network(key_critic, (*trunk, self.signals), s.activation, 1.0)
+        else:
+            keys = jax.random.split(key_critic, self.signals)
+            critic = jax.vmap(lambda k: Network(k, (*trunk, 1), s.activation, 1.0))(keys)
+        return Weights(actor, jnp.zeros(d.size if d.learns_deviation else 0, jnp.float32), critic)
+
+    def policy(self, weights: Weights, observations: jax.Array) -> jax.Array:
+        """The numbers of the distribution over actions. [batch, observation] -> [batch, numbers]"""
+        numbers = jax.vmap(weights.actor)(observations)
+        if not self.distribution.learns_deviation:
+            return numbers
+        log_std = jnp.broadcast_to(weights.log_std[None], numbers.shape)
+        return jnp.concatenate([numbers, log_std], axis=-1)
+
+    def scaled_values(self, weights: Weights, observations: jax.Array) -> jax.Array:
+        """What the heads say, in each signal's scale. [batch, observation] -> [batch, signals]"""
+        if self.settings.critic == "shared":
+            return jax.vmap(weights.critic)(observations)
+        return jax.vmap(lambda critic: jax.vmap(critic)(observations)[:, 0], out_axes=1)(weights.critic)
+
+    def normalised(self, moments: Moments, observations: jax.Array) -> jax.Array:
+        """(o - mean) / deviation, clipped; as they are where normalisation is off. [..., observation] -> same"""
+        if not self.settings.normalise_observations:
+            return observations
+        deviation = jnp.sqrt(moments.squares / jnp.maximum(moments.seen, 1.0))
+        inverse = 1 / jnp.where(deviation > SMALLEST_DEVIATION, deviation, 1.0)
+        shape = (*(1,) * (observations.ndim - 1), -1)
+        moved = (observations - moments.mean.reshape(shape)) * inverse.reshape(shape)
+        return jnp.clip(moved, -LARGEST_OBSERVATION, LARGEST_OBSERVATION)
+
+    @staticmethod
+    def rescaled(weights: Weights, old: Scale, new: Scale) -> Weights:
+        """The same values in another scale: the heads absorb the change (van Hasselt et al. 2016)."""
+        head = weights.critic.layers[-1]
+        assert head.bias is not None
+        row = (-1, *(1,) * (head.bias.ndim - 1))
+        ratio = (old.deviation / new.deviation).reshape(row)
+        shift = ((old.mean - new.mean) / new.deviation).reshape(row)
+        moved = (head.weight * ratio[..., None], head.bias * ratio + shift)
+        critic = eqx.tree_at(lambda c: (c.layers[-1].weight, c.layers[-1].bias), weights.critic, moved)
+        return weights._replace(critic=critic)
+
+
+def _linear(key: jax.Array, inputs: int, outputs: int, gain: float) -> eqx.nn.Linear:
+    layer = eqx.nn.Linear(inputs, outputs, key=key)
+    weight = jax.nn.initializers.orthogonal(gain)(key, (outputs, inputs), jnp.float32)
+    bias = jnp.zeros(outputs, jnp.float32)
+    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, bias))

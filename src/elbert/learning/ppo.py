@@ -1,0 +1,412 @@
+"""Proximal policy optimisation with a value for every signal: from a rollout to better weights.
+
+An iteration is one pure function of the training state:
+
+    rollout -> values -> GAE of all signals, eta -> one advantage (the method) -> epochs of minibatches
+
+`Learner.update` is the part behind the rollout; compiled worlds run it in the same compiled function as the rollout,
+users' environments hand it a rollout made on the host.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from elbert.errors import InvalidInputError
+from elbert.fairness.penalties import Penalty
+from elbert.fairness.rates import bias, soft_bias
+from elbert.learning.advantages import Coefficients, Method, known_rates, penalty_of
+from elbert.learning.distributions import Distribution
+from elbert.learning.estimates import (
+    Estimates,
+    Rollout,
+    Running,
+    Window,
+    advantages,
+    episode_totals,
+    eta_of,
+    moved_window,
+    signals_of,
+    split_signals,
+)
+from elbert.learning.networks import Model, Moments, Scale, Weights
+from elbert.learning.settings import Settings
+
+SCALE_MEMORY = 0.9
+"""How much of the signals' scale an iteration keeps from those before it."""
+
+SHUFFLED = 2**15
+"""Rollouts with more samples than this are shuffled in blocks."""
+
+
+class TrainState(NamedTuple):
+    """Everything that training carries from one iteration to the next."""
+
+    weights: Weights
+    optimiser: Any
+    moments: Moments  # of the observations
+    scale: Scale  # of the signals' values
+    running: Running  # episodes under way
+    window: Window  # whole episodes
+    worlds: Any  # states and observations of the copies; None if they live on the host
+    key: jax.Array
+    iteration: jax.Array  # []
+
+
+class Metrics(NamedTuple):
+    """What one iteration showed."""
+
+    reward: jax.Array  # [] mean per step, of the world (not of the method)
+    supply: jax.Array  # [criteria, groups] mean per step
+    demand: jax.Array  # [criteria, groups] mean per step
+    rates: jax.Array  # [criteria, groups] eta_S / eta_D; NaN without demand
+    bias: jax.Array  # [] the largest over criteria
+    soft_bias: jax.Array  # [] the largest over criteria
+    episodes: jax.Array  # [] that ended in this rollout
+    policy_loss: jax.Array  # []
+    value_loss: jax.Array  # [] mean over signals, in their scale
+    entropy: jax.Array  # []
+    kl: jax.Array  # [] of the old policy from the new one, E[(ratio - 1) - log ratio]
+    clip_fraction: jax.Array  # []
+    gradient_norm: jax.Array  # []
+    explained_variance: jax.Array  # [] of the reward's value
+    finite: jax.Array  # [len(CAUSES)] bool: whether each of `CAUSES` is all finite
+
+
+CAUSES = ("observations", "rewards", "supply", "demand", "values", "advantages", "losses", "gradients", "weights")
+"""What can be the first to become infinite or NaN, in the order in which one leads to the next."""
+
+
+class Learner:
+    """The pure functions of training, for one shape of problem."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        method: Method,
+        distribution: Distribution,
+        *,
+        observation: int,
+        criteria: int,
+        groups: int,
+        penalty: Penalty | None = None,
+    ) -> None:
+        """The learner of a problem with so many numbers observed, criteria and groups."""
+        self.settings, self.method, self.penalty = settings, method, penalty
+        self.criteria, self.groups = criteria, groups
+        self.model = Model(settings, observation, 1 + 2 * criteria * groups, distribution)
+        updates = settings.iterations * settings.epochs * self.minibatches
+        rate = optax.linear_schedule(settings.learning_rate, 0.0, updates)
+        self.optimiser = optax.chain(
+            optax.clip_by_global_norm(settings.gradient_clip),
+            optax.adam(settings.learning_rate if settings.anneal == "none" else rate, eps=settings.adam_epsilon),
+        )
+
+    @property
+    def minibatches(self) -> int:
+        """Gradient steps per epoch. Samples that do not fill one more are left out, others in every epoch."""
+        return max(1, self.settings.batch // self.settings.minibatch)
+
+    @property
+    def block(self) -> int:
+        """How many samples stay together when a rollout is shuffled: copies side by side at one time, independent.
+
+        One, unless a rollout is so large that sorting random numbers for it would cost more than learning from it.
+        """
+        s, block = self.settings, 1
+        while s.batch // block > SHUFFLED and s.copies % (2 * block) == 0 and s.minibatch % (2 * block) == 0:
+            block *= 2
+        return block
+
+    def coefficients(self, settings: Settings | None = None) -> Coefficients:
+        """The weights of reward against fairness as arrays."""
+        s = self.settings if settings is None else settings
+        weight = s.demand_weight or (0.0,) * self.groups
+        if len(weight) not in (self.groups, self.criteria * self.groups):
+            raise InvalidInputError(
+                f"demand_weight has {len(weight)} numbers. Give one for each of the {self.groups} groups"
+                + (f", or {self.criteria} x {self.groups} for every criterion's." if self.criteria > 1 else ".")
+            )
+        rows = jnp.asarray(weight, jnp.float32).reshape(-1, self.groups)
+        numbers = (jnp.asarray(x, jnp.float32) for x in (s.alpha, s.beta, s.zeta, s.omega, s.beta_1, s.beta_2))
+        alpha, beta, *others = numbers
+        return Coefficients(alpha, beta, jnp.broadcast_to(rows, (self.criteria, self.groups)), *others)
+
+    def init(self, key: jax.Array, worlds: Any = None) -> TrainState:
+        """The state before the first iteration."""
+        key_weights, key = jax.random.split(key)
+        weights = self.model.init(key_weights)
+        size, signals, copies = self.model.observation, self.model.signals, self.settings.copies
+        none = jnp.zeros((self.criteria, self.groups), jnp.float32)
+        each = jnp.zeros((copies, self.criteria, self.groups), jnp.float32)
+        return TrainState(
+            weights,
+            self.optimiser.init(weights),  # pyright: ignore[reportArgumentType]
+            Moments(jnp.zeros((), jnp.float32), jnp.zeros(size, jnp.float32), jnp.zeros(size, jnp.float32)),
+            Scale(jnp.zeros(signals, jnp.float32), jnp.ones(signals, jnp.float32)),
+            Running(each, each, jnp.ones(copies, jnp.float32)),
+            Window(none, none, jnp.zeros((), jnp.float32)),
+            worlds,
+            key,
+            jnp.zeros((), jnp.int32),
+        )
+
+    def estimate(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> "Estimated":
+        """Advantages of all signals and episode totals from a rollout, with the critic as it is."""
+        s, model = self.settings, self.model
+        running, done, deltas = episode_totals(
+            rollout,
+            state.running,
+            discount=s.eta_discount,
+            extra_demand=s.extra_demand,
+            with_bias=self.method.needs_running_bias,
+        )
+        window = moved_window(state.window, done, s.copies)
+        reward = rollout.reward
+        if self.method.reward is not None:
+            reward = self.method.reward(reward, deltas[1], coefficients)
+        signals = signals_of(reward, rollout.supply, rollout.demand)
+        observed, following = (
+            model.normalised(state.moments, part) for part in (rollout.observation, rollout.next_observation)
+        )
+        values, next_values = (self._values(state, part) for part in (observed, following))
+        ended = rollout.terminated | rollout.truncated
+        terminal = rollout.terminated if s.bootstrap_at_truncation else ended
+        raw = advantages(signals, values, next_values, terminal, ended, gamma=s.gamma, gae_lambda=s.gae_lambda)
+        raw = jnp.where(rollout.counted[..., None], raw, 0.0)  # where a copy was only reset there is nothing to learn
+        reward, supply, demand = split_signals(raw, self.criteria, self.groups)
+        estimates = Estimates(reward, supply, demand, eta_of(window, running), deltas[0], deltas[1])
+        return Estimated(estimates, observed, values, raw + values, running, window, done)
+
+    def update(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> tuple[TrainState, Metrics]:
+        """Learn from a rollout."""
+        s = self.settings
+        key, key_epochs = jax.random.split(state.key)
+        known = self.estimate(state, rollout, coefficients)
+        scale = self._moved_scale(state, known.targets)
+        weights = self.model.rescaled(state.weights, state.scale, scale)
+        penalty = penalty_of(s, coefficients.beta) if self.penalty is None else self.penalty
+        combine = partial(self._advantage, coefficients=coefficients, penalty=penalty)
+        later = s.standardise_over == "minibatch"
+        samples = Samples(
+            _one_axis(known.observed),
+            _one_axis(rollout.action),
+            _one_axis(rollout.log_prob),
+            _one_axis((known.targets - scale.mean[None, None]) / scale.deviation[None, None]),
+            _one_axis(rollout.counted.astype(jnp.float32)),
+            self._flat(known.estimates if later else combine(known.estimates)),
+        )
+        weights, optimiser, losses = self._epochs(
+            weights, state.optimiser, samples, combine if later else lambda advantage: advantage, key_epochs
+        )
+        moments = self._moved_moments(state.moments, rollout.observation) if s.normalise_observations else state.moments
+        metrics = self._metrics(rollout, known, coefficients, losses, weights)
+        changed = state._replace(weights=weights, optimiser=optimiser, moments=moments, scale=scale, key=key)
+        return changed._replace(running=known.running, window=known.window, iteration=state.iteration + 1), metrics
+
+    def _values(self, state: TrainState, observations: jax.Array) -> jax.Array:
+        """Values in the signals' own units. [T, N, observation] -> [T, N, signals]"""
+        flat = observations.reshape(-1, observations.shape[-1])
+        scaled = self.model.scaled_values(state.weights, flat).reshape(*observations.shape[:-1], -1)
+        return scaled * state.scale.deviation[None, None] + state.scale.mean[None, None]
+
+    def _moved_scale(self, state: TrainState, targets: jax.Array) -> Scale:
+        """Running mean and deviation of the targets; all of the first iteration's, then a tenth of each."""
+        if not self.settings.scale_values:
+            return state.scale
+        keep = jnp.where(state.iteration == 0, 0.0, SCALE_MEMORY)
+        mean = keep * state.scale.mean + (1 - keep) * jnp.mean(targets, axis=(0, 1))
+        old = state.scale.deviation**2 + (state.scale.mean - mean) ** 2
+        new = jnp.mean((targets - mean[None, None]) ** 2, axis=(0, 1))
+        return Scale(mean, jnp.maximum(jnp.sqrt(keep * old + (1 - keep) * new), 1e-4))
+
+    @staticmethod
+    def _moved_moments(moments: Moments, observations: jax.Array) -> Moments:
+        """Mean and squared deviations with the new observations included."""
+        new = observations.reshape(-1, observations.shape[-1])
+        count = jnp.asarray(new.shape[0], jnp.float32)
+        mean = jnp.mean(new, axis=0)
+        squares = jnp.sum((new - mean[None]) ** 2, axis=0)
+        total = moments.seen + count
+        apart = mean - moments.mean
+        return Moments(
+            total,
+            moments.mean + apart * count / total,
+            moments.squares + squares + apart**2 * moments.seen * count / total,
+        )
+
+    def _advantage(self, estimates: Estimates, coefficients: Coefficients, penalty: Penalty) -> jax.Array:
+        """The method's advantage, standardised as the settings say. [...] as `estimates.reward`"""
+        if self.settings.standardise == "per-signal":
+            lead = tuple(range(estimates.reward.ndim))
+            estimates = estimates._replace(
+                **{name: _standardised(getattr(estimates, name), lead) for name in ("reward", "supply", "demand")}
+            )
+        combined = self.method.advantage(estimates, coefficients, penalty)
+        if combined.shape != estimates.reward.shape:
+            raise InvalidInputError(
+                f"The method {self.method.name} gives an advantage of shape {combined.shape}. Give one number per "
+                f"sample, as estimates.reward has: {estimates.reward.shape}."
+            )
+        # a published A-PPO scales its terms and then standardises their sum
+        if self.settings.standardise == "combined" or (
+            self.settings.standardise == "per-signal" and self.method.name == "a-ppo"
+        ):
+            combined = _standardised(combined, tuple(range(combined.ndim)))
+        # what comes before differs between methods and must not change how what comes after is compiled
+        return jax.lax.optimization_barrier(combined)
+
+    @staticmethod
+    def _flat(part: Any) -> Any:
+        """Time and copies in one axis; eta has neither and is repeated nowhere."""
+        if not isinstance(part, Estimates):
+            return _one_axis(part)
+        each = ("reward", "supply", "demand", "bias_before", "bias_after")
+        return part._replace(**{name: _one_axis(getattr(part, name)) for name in each})
+
+    def _epochs(
+        self, weights: Weights, optimiser: Any, samples: "Samples", to_advantage: Any, key: jax.Array
+    ) -> tuple[Weights, Any, "Losses"]:
+        """Several passes over the samples in random minibatches."""
+        s = self.settings
+        used = self.minibatches * min(s.minibatch, s.batch)
+        eta = samples.estimates.eta if isinstance(samples.estimates, Estimates) else None
+        shuffled_part = samples if eta is None else samples._replace(estimates=samples.estimates._replace(eta=None))
+
+        def epoch(carry: Any, key_epoch: jax.Array) -> tuple[Any, Losses]:
+            order = jax.random.permutation(key_epoch, s.batch // self.block)[: used // self.block]
+            blocks = jax.tree.map(lambda x: x.reshape(-1, self.block, *x.shape[1:])[order], shuffled_part)
+            shuffled = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[2:]), blocks)
+
+            def step(carry: Any, batch: Samples) -> tuple[Any, Losses]:
+                weights, optimiser = carry
+                if eta is not None:
+                    batch = batch._replace(estimates=batch.estimates._replace(eta=eta))
+                advantage = to_advantage(batch.estimates)
+                (_, losses), gradient = jax.value_and_grad(self._loss, has_aux=True)(weights, batch, advantage)
+                changes, optimiser = self.optimiser.update(gradient, optimiser, weights)
+                losses = losses._replace(gradient_norm=optax.global_norm(gradient))
+                return (optax.apply_updates(weights, changes), optimiser), losses
+
+            return jax.lax.scan(step, carry, shuffled)
+
+        (weights, optimiser), losses = jax.lax.scan(epoch, (weights, optimiser), jax.random.split(key, s.epochs))
+        return weights, optimiser, losses
+
+    def _loss(self, weights: Weights, batch: "Samples", advantage: jax.Array) -> tuple[jax.Array, "Losses"]:
+        """-mean min(r A, clip(r) A) + c_v mean_k (V_k - target_k)**2 - c_e entropy, r = pi / pi_old."""
+        s, model = self.settings, self.model
+        numbers = model.policy(weights, batch.observation)
+        log_ratio = model.distribution.log_prob(numbers, batch.action) - batch.log_prob
+        ratio = jnp.exp(log_ratio)
+        clipped = jnp.clip(ratio, 1 - s.clip, 1 + s.clip)
+
+        def mean(x: jax.Array) -> jax.Array:
+            return jnp.sum(x * batch.counted) / jnp.maximum(jnp.sum(batch.counted), 1.0)
+
+        policy = -mean(jnp.minimum(ratio * advantage, clipped * advantage))
+        errors = (model.scaled_values(weights, batch.observation) - batch.targets) ** 2
+        value = mean(jnp.sum(errors, axis=-1)) if s.critic == "separate" else mean(jnp.mean(errors, axis=-1))
+        entropy = mean(model.distribution.entropy(numbers))
+        kl = mean((ratio - 1) - log_ratio)
+        clip_fraction = mean((jnp.abs(ratio - 1) > s.clip).astype(jnp.float32))
+        total = policy + s.value_weight * value - s.entropy_weight * entropy
+        return total, Losses(policy, value, entropy, kl, clip_fraction, jnp.zeros(()))
+
+    def _metrics(
+        self,
+        rollout: Rollout,
+        known: "Estimated",
+        coefficients: Coefficients,
+        losses: "Losses",
+        weights: Weights,
+    ) -> Metrics:
+        eta, values, targets = known.estimates.eta, known.values, known.targets
+        counted = rollout.counted.astype(jnp.float32)
+        count = jnp.maximum(jnp.sum(counted), 1.0)
+        rates = known_rates(eta)
+        steady = rates - jnp.max(rates, axis=-1, keepdims=True)
+        last = jax.tree.map(lambda x: jnp.mean(x[-1]), losses)
+        spread = jnp.var(targets[..., 0])
+        unexplained = jnp.var(targets[..., 0] - values[..., 0]) / jnp.where(spread > 0, spread, 1.0)
+        finite = jnp.stack(
+            [
+                _finite(rollout.observation),
+                _finite(rollout.reward),
+                _finite(rollout.supply),
+                _finite(rollout.demand),
+                _finite(values),
+                _finite(targets),
+                _finite((losses.policy, losses.value)),
+                _finite(losses.gradient_norm),
+                _finite(weights),
+            ]
+        )
+        return Metrics(
+            jnp.sum(rollout.reward * counted) / count,
+            jnp.sum(rollout.supply * counted[..., None, None], axis=(0, 1)) / count,
+            jnp.sum(rollout.demand * counted[..., None, None], axis=(0, 1)) / count,
+            jnp.where(eta.demand > 0, rates, jnp.nan),
+            jnp.max(bias(rates)),
+            jnp.max(soft_bias(steady, beta=coefficients.beta)),
+            known.done.episodes,
+            last.policy,
+            last.value,
+            last.entropy,
+            last.kl,
+            last.clip_fraction,
+            last.gradient_norm,
+            jnp.where(spread > 0, 1 - unexplained, 0.0),
+            finite,
+        )
+
+
+class Estimated(NamedTuple):
+    """What a rollout says under the present critic."""
+
+    estimates: Estimates
+    observed: jax.Array  # [T, N, observation] normalised
+    values: jax.Array  # [T, N, signals] in the signals' own units
+    targets: jax.Array  # [T, N, signals] what the values should have been
+    running: Running
+    window: Window
+    done: Window  # episodes that ended in this rollout
+
+
+class Samples(NamedTuple):
+    """What a gradient step sees of each step."""
+
+    observation: jax.Array  # [B, observation] normalised
+    action: jax.Array  # [B, ...]
+    log_prob: jax.Array  # [B]
+    targets: jax.Array  # [B, signals] in the signals' scale
+    counted: jax.Array  # [B] 1 or 0
+    estimates: Any  # [B] one advantage, or `Estimates` to be combined within each minibatch
+
+
+class Losses(NamedTuple):
+    """Of one gradient step."""
+
+    policy: jax.Array
+    value: jax.Array
+    entropy: jax.Array
+    kl: jax.Array
+    clip_fraction: jax.Array
+    gradient_norm: jax.Array
+
+
+def _one_axis(x: jax.Array) -> jax.Array:
+    """[T, N, ...] -> [T N, ...]"""
+    return x.reshape(-1, *x.shape[2:])
+
+
+def _standardised(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    mean = jnp.mean(x, axis=axes, keepdims=True)
+    return (x - mean) / (jnp.std(x, axis=axes, keepdims=True) + 1e-8)
+
+
+def _finite(tree: Any) -> jax.Array:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))

@@ -1,0 +1,89 @@
+"""What a person sees while a training runs: a bar in a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+import numpy as np
+
+from elbert.learning import Progress
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class LiveDisplay:
+    """A callback for `elbert.train` that shows progress, time left, reward, bias and the groups' rates on stderr."""
+
+    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        """The title stands in front of the bar."""
+        self.title, self.stream = title, stream or sys.stderr
+        self._bar: Any = None
+        self._task: Any = None
+        self._last = 0.0
+        self._begun = time.monotonic()
+        self._first: tuple[float, int] | None = None
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+
+        console = Console(file=self.stream)
+        if console.is_terminal:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.completed}/{task.total}"),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[left]}  {task.fields[facts]}"),
+                console=console,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self.title, total=None, left="compiling ...", facts="")
+        else:
+            print(f"{self.title}: compiling ...", file=self.stream, flush=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where the training stands."""
+        now = time.monotonic()
+        if self._first is None:  # the first iteration holds the compilation: the rest is judged by the others
+            self._first = now, progress.iteration
+        left = _left(now, self._first, progress)
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                completed=progress.iteration,
+                total=progress.iterations,
+                left=f"{left} left" if left else "",
+                facts=facts(progress),
+            )
+        elif now - self._last >= SECONDS_BETWEEN_LINES or progress.iteration == progress.iterations:
+            self._last = now
+            done = f"{progress.iteration}/{progress.iterations}"
+            rest = f", {left} left" if left else ""
+            seconds = f"{now - self._begun:.0f} s"
+            print(f"{self.title}: {done}, {seconds}{rest}, {facts(progress)}", file=self.stream, flush=True)
+
+
+def facts(progress: Progress) -> str:
+    """Reward, bias and rates of the last rollout, means over seeds."""
+    metrics = progress.metrics
+    rates = np.mean(metrics.rates, axis=0)
+    shown = " | ".join(" ".join("?" if np.isnan(z) else f"{z:.3f}" for z in row[:8]) for row in rates)
+    return f"reward {metrics.reward.mean():.4f}  bias {metrics.bias.mean():.4f}  rates {shown}"
+
+
+def _left(now: float, first: tuple[float, int], progress: Progress) -> str:
+    done = progress.iteration - first[1]
+    if not done:
+        return ""
+    seconds = (now - first[0]) / done * (progress.iterations - progress.iteration)
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

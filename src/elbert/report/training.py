@@ -1,0 +1,170 @@
+"""Runs as tables, and learning curves."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from elbert.errors import InvalidInputError
+from elbert.experiments.runs import RunSummary
+from elbert.fairness.benefits import CAUTION
+from elbert.files import read_text, write_json, write_whole
+from elbert.report.style import GROUP_COLOURS, GROUP_MARKERS, draw_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LINES = ("-", "--", ":", "-.")
+
+
+def runs_table(runs: Sequence[RunSummary]) -> RenderableType:
+    """What is there and how it ended."""
+    if not runs:
+        return Text("No runs here yet. `elbert train lending` makes one.")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold")
+    for column in ("env", "method", "seeds", "status"):
+        table.add_column(column)
+    for column in ("iteration", "seconds", "reward", "bias"):
+        table.add_column(column, justify="right")
+    for run in runs:
+        note = "" if run.evaluated or run.reward is None else " *"
+        level = ("" if value is None else f"{value:.4f}{note}" for value in (run.reward, run.bias))
+        cells = (run.path, run.env, run.method, ",".join(map(str, run.seeds)), run.status)
+        table.add_row(
+            *(Text(str(cell)) for cell in cells), f"{run.iteration}/{run.iterations}", f"{run.seconds:.0f}", *level
+        )
+    reasons = [Text(f"{run.path}: {run.reason}") for run in runs if run.reason and run.status in ("failed", "damaged")]
+    starred = any(not run.evaluated and run.reward is not None for run in runs)
+    return Group(table, *reasons, *([Text("* of the last rollout in training, not of an evaluation")] * starred))
+
+
+def result_table(result: dict[str, Any]) -> RenderableType:
+    """An evaluation, of one seed or of several, as a table for the terminal."""
+    several = len(result.get("seeds", []))
+    head = f"{result['method']} on {result['env']}: {result['episodes']} episodes of up to {result['horizon']} steps"
+    if several:
+        head += f" for each of {several} seeds"
+    facts = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
+    what = "95 % interval over seeds" if several else "95 % interval"
+    facts.add_row("reward per step", f"{result['reward']['mean']:.4f}", _interval(result["reward"]["ci"]), what)
+    bias = result["bias"]
+    if bias["estimate"] is None:
+        facts.add_row("bias", "not estimable", "", "; ".join(result.get("not_estimable", [])))
+    else:
+        floor = "" if bias["noise_floor"] is None else f"equal groups would show {bias['noise_floor']:.4f} by chance"
+        facts.add_row("bias, as seen", f"{bias['estimate']:.4f}", _interval(bias["ci"]), floor)
+        if bias["debiased"] is not None:
+            facts.add_row("bias, debiased", f"{bias['debiased']:.4f}")
+    table = Table(box=box.SIMPLE_HEAD)
+    for column, side in (("group", "left"), ("rate", "right"), ("95 % interval", "right")):
+        table.add_column(column, justify=side)  # pyright: ignore[reportArgumentType]
+    table.add_column("supply / step", justify="right")
+    table.add_column("demand / step", justify="right")
+    for row in result["groups"]:
+        rate = "not estimable" if row["rate"] is None else f"{row['rate']:.4f}"
+        table.add_row(
+            Text(str(row["group"])), rate, _interval(row["ci"]), _amount(row["supply"]), _amount(row["demand"])
+        )
+    return Group(Text(head, style="bold"), facts, Text(f"\n{result['criterion']}"), table, Text(CAUTION))
+
+
+def comparison_rows(results: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, ...]]:
+    """Runs side by side, row by row: name, method, reward, bias, rates, seconds of training."""
+    rows = []
+    for name, result in results:
+        bias = result["bias"]
+        rates = " ".join("?" if row["rate"] is None else f"{row['rate']:.3f}" for row in result["groups"])
+        seconds = result.get("train_seconds")
+        rows.append(
+            (
+                name,
+                result["method"],
+                f"{result['reward']['mean']:.4f}",
+                _interval(result["reward"]["ci"]),
+                "?" if bias["estimate"] is None else f"{bias['estimate']:.4f}",
+                _interval(bias["ci"]),
+                rates,
+                "" if seconds is None else f"{seconds:.0f}",
+            )
+        )
+    return rows
+
+
+HEADINGS = ("run", "method", "reward / step", "95 % interval", "bias", "95 % interval", "rates", "seconds")
+
+
+def comparison_table(results: Sequence[tuple[str, dict[str, Any]]]) -> RenderableType:
+    """Runs side by side for the terminal."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for i, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if i < 2 else "right", overflow="fold")
+    for row in comparison_rows(results):
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequence[Path], folder: Path) -> list[Path]:
+    """Table (Markdown, JSON) and learning curves (PNG, SVG) of some runs."""
+    environments = sorted({result["env"] for _, result in results})
+    if len(environments) > 1:
+        raise InvalidInputError(
+            f"The runs are in different environments: {', '.join(environments)}. Compare runs in one environment."
+        )
+    lines = [HEADINGS, ("---",) * len(HEADINGS), *comparison_rows(results)]
+    markdown = "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    table, data = folder / "comparison.md", folder / "comparison.json"
+    write_whole(table, markdown)
+    write_json(data, dict(results))
+    curves = [(name, read_metrics(path)) for (name, _), path in zip(results, runs, strict=True)]
+    figures = draw_figure(lambda figure: draw_curves(figure, curves, environments[0]), (9.0, 3.4), folder / "curves")
+    return [table, data, *figures]
+
+
+def read_metrics(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Columns of a run's metrics, [iterations, seeds] each."""
+    rows = list(csv.DictReader(io.StringIO(read_text(path / "metrics.csv"))))
+    if not rows:
+        raise InvalidInputError(f"{path} has no metrics yet. Wait for its first iterations.")
+    seeds = len({row["seed"] for row in rows})
+    names = ("steps", "seconds", "reward", "bias")
+    return {name: np.asarray([float(row[name]) for row in rows]).reshape(-1, seeds) for name in names}
+
+
+def draw_curves(figure: "Figure", curves: Sequence[tuple[str, dict[str, np.ndarray[Any, Any]]]], env: str) -> None:
+    """Reward and bias of the rollouts over training; a band from the lowest to the highest seed."""
+    left, right = figure.subplots(1, 2)
+    for i, (name, curve) in enumerate(curves):
+        style = {
+            "color": GROUP_COLOURS[i % len(GROUP_COLOURS)],
+            "linestyle": LINES[i % len(LINES)],
+            "marker": GROUP_MARKERS[i % len(GROUP_MARKERS)],
+            "markevery": max(1, len(curve["steps"]) // 8),
+            "markersize": 4,
+        }
+        steps = curve["steps"].mean(axis=1) / 1e6
+        for axes, column in ((left, "reward"), (right, "bias")):
+            axes.plot(steps, curve[column].mean(axis=1), label=name, **style)
+            if curve[column].shape[1] > 1:
+                low, high = curve[column].min(axis=1), curve[column].max(axis=1)
+                axes.fill_between(steps, low, high, color=style["color"], alpha=0.15, lw=0)
+    left.set(title=f"Reward in {env}", xlabel="million steps", ylabel="reward per step (more is better)")
+    right.set(title="Bias", xlabel="million steps", ylabel="bias of a rollout (0: equal rates)")
+    right.set_ylim(bottom=0)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+
+
+def _interval(ci: Sequence[float] | None) -> str:
+    return "" if ci is None else f"{ci[0]:.4f} .. {ci[1]:.4f}"
+
+
+def _amount(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
