@@ -273,7 +273,7 @@ def _console() -> "Console":
 def main() -> None:
     """Run the command line; errors of ours become one message and exit code 2, never a traceback."""
     try:
-        app()
+        app(sys.argv[1:])
     except ElbertError as error:
         print(f"elbert: {error}", file=sys.stderr)
         stopped_by = getattr(error, "signal_number", None)

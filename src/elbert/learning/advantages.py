@@ -89,9 +89,12 @@ def elbert_po(estimates: Estimates, coefficients: Coefficients, penalty: Penalty
 
 
 def g_ppo(estimates: Estimates, coefficients: Coefficients, penalty: Penalty) -> jax.Array:
-    """A: the reward alone."""
-    del coefficients, penalty
-    return estimates.reward
+    """A: the reward alone.   -> [...]
+
+    Computed as ELBERT-PO without weight, so that the two compile alike and are the same to the bit.
+    """
+    nothing = coefficients._replace(alpha=0 * coefficients.alpha, demand_weight=0 * coefficients.demand_weight)
+    return elbert_po(estimates, nothing, penalty)
 
 
 def r_ppo_reward(reward: jax.Array, bias_after: jax.Array, coefficients: Coefficients, *, form: str) -> jax.Array:
@@ -137,7 +140,7 @@ def get_method(method: "str | Method | Callable[..., Any]", settings: Settings) 
             name, lambda estimates, coefficients, penalty: own(estimates, coefficients), needs_running_bias=True
         )
     named = {
-        "elbert-po": Method("elbert-po", elbert_po, uses=("alpha", "penalty", "beta", "demand_weight")),
+        "elbert-po": Method("elbert-po", elbert_po, uses=("alpha", "bias_kind", "beta", "demand_weight")),
         "g-ppo": Method("g-ppo", g_ppo),
         "r-ppo": Method(
             "r-ppo",
@@ -162,5 +165,5 @@ def get_method(method: "str | Method | Callable[..., Any]", settings: Settings) 
 
 def penalty_of(settings: Settings, beta: Any) -> Penalty:
     """The squared bias of the kind that the settings name, at this temperature."""
-    kind: Any = settings.penalty
+    kind: Any = settings.bias_kind
     return partial(squared_bias, beta=beta, kind=kind)

@@ -73,7 +73,7 @@ class Categorical(Distribution):
 
     def log_prob(self, numbers: jax.Array, action: jax.Array) -> jax.Array:
         """log softmax(numbers)[action]"""
-        chosen = jnp.arange(self.size) == action[..., None]
+        chosen = jax.nn.one_hot(action, self.size, dtype=bool)
         return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(numbers), 0.0), axis=-1)
 
     def entropy(self, numbers: jax.Array) -> jax.Array:
@@ -127,7 +127,7 @@ class MultiCategorical(Distribution):
 
     def to_env(self, action: Any) -> Any:
         """Counted from where the space starts, in the shape of the space."""
-        moved = action + np.asarray(self.starts, np.int32)
+        moved = action + np.asarray(self.starts, np.int32).reshape(*(1,) * (action.ndim - 1), -1)
         return moved.reshape(*moved.shape[:-1], *self.shape)
 
 
@@ -174,7 +174,8 @@ class Gaussian(Distribution):
 
     def to_env(self, action: Any) -> Any:
         """Clipped to the limits, in the shape of the space."""
-        low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
+        row = (*(1,) * (action.ndim - 1), -1)
+        low, high = (np.asarray(side, np.float32).reshape(row) for side in (self.low, self.high))
         clipped = jnp.clip(action, low, high) if isinstance(action, jax.Array) else np.clip(action, low, high)
         return clipped.reshape(*clipped.shape[:-1], *self.shape)
 

@@ -199,8 +199,10 @@ class Learner:
             _one_axis(rollout.counted.astype(jnp.float32)),
             self._flat(known.estimates if later else combine(known.estimates)),
         )
+        left = 1.0 if s.anneal == "none" else 1.0 - state.iteration / s.iterations
+        to_advantage = combine if later else lambda advantage: advantage
         weights, optimiser, losses = self._epochs(
-            weights, state.optimiser, samples, combine if later else lambda advantage: advantage, key_epochs
+            weights, state.optimiser, samples, to_advantage, left * s.entropy_weight, key_epochs
         )
         moments = self._moved_moments(state.moments, rollout.observation) if s.normalise_observations else state.moments
         metrics = self._metrics(rollout, known, coefficients, losses, weights)
@@ -256,8 +258,7 @@ class Learner:
             self.settings.standardise == "per-signal" and self.method.name == "a-ppo"
         ):
             combined = _standardised(combined, tuple(range(combined.ndim)))
-        # what comes before differs between methods and must not change how what comes after is compiled
-        return jax.lax.optimization_barrier(combined)
+        return combined
 
     @staticmethod
     def _flat(part: Any) -> Any:
@@ -268,7 +269,13 @@ class Learner:
         return part._replace(**{name: _one_axis(getattr(part, name)) for name in each})
 
     def _epochs(
-        self, weights: Weights, optimiser: Any, samples: "Samples", to_advantage: Any, key: jax.Array
+        self,
+        weights: Weights,
+        optimiser: Any,
+        samples: "Samples",
+        to_advantage: Any,
+        entropy_weight: Any,
+        key: jax.Array,
     ) -> tuple[Weights, Any, "Losses"]:
         """Several passes over the samples in random minibatches."""
         s = self.settings
@@ -286,9 +293,10 @@ class Learner:
                 if eta is not None:
                     batch = batch._replace(estimates=batch.estimates._replace(eta=eta))
                 advantage = to_advantage(batch.estimates)
-                (_, losses), gradient = jax.value_and_grad(self._loss, has_aux=True)(weights, batch, advantage)
+                slope = jax.value_and_grad(self._loss, has_aux=True)
+                (_, losses), gradient = slope(weights, batch, advantage, entropy_weight)
                 changes, optimiser = self.optimiser.update(gradient, optimiser, weights)
-                losses = losses._replace(gradient_norm=optax.global_norm(gradient))
+                losses = losses._replace(gradient_norm=optax.tree.norm(gradient))
                 return (optax.apply_updates(weights, changes), optimiser), losses
 
             return jax.lax.scan(step, carry, shuffled)
@@ -296,7 +304,9 @@ class Learner:
         (weights, optimiser), losses = jax.lax.scan(epoch, (weights, optimiser), jax.random.split(key, s.epochs))
         return weights, optimiser, losses
 
-    def _loss(self, weights: Weights, batch: "Samples", advantage: jax.Array) -> tuple[jax.Array, "Losses"]:
+    def _loss(
+        self, weights: Weights, batch: "Samples", advantage: jax.Array, entropy_weight: Any
+    ) -> tuple[jax.Array, "Losses"]:
         """-mean min(r A, clip(r) A) + c_v mean_k (V_k - target_k)**2 - c_e entropy, r = pi / pi_old."""
         s, model = self.settings, self.model
         numbers = model.policy(weights, batch.observation)
@@ -313,7 +323,7 @@ class Learner:
         entropy = mean(model.distribution.entropy(numbers))
         kl = mean((ratio - 1) - log_ratio)
         clip_fraction = mean((jnp.abs(ratio - 1) > s.clip).astype(jnp.float32))
-        total = policy + s.value_weight * value - s.entropy_weight * entropy
+        total = policy + s.value_weight * value - entropy_weight * entropy
         return total, Losses(policy, value, entropy, kl, clip_fraction, jnp.zeros(()))
 
     def _metrics(

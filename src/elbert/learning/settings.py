@@ -26,7 +26,7 @@ class Settings:
 
     # what is optimised
     alpha: Annotated[float, Rule("weight of the penalty against the episode's reward (elbert-po)", low=0)] = 0.0
-    penalty: Annotated[
+    bias_kind: Annotated[
         str,
         Rule(
             "which bias is squared; auto: hard for 2 groups, soft for more",
@@ -63,7 +63,7 @@ class Settings:
     minibatch: Annotated[int, Rule("samples per gradient step", low=1)] = 1024
     learning_rate: Annotated[float, Rule("of Adam", low=0, open_low=True)] = 5e-4
     anneal: Annotated[
-        str, Rule("how the learning rate goes on: to 0 along a line, or not", choices=("linear", "none"))
+        str, Rule("how learning rate and entropy weight go on: to 0 along a line, or not", choices=("linear", "none"))
     ] = "linear"
     gamma: Annotated[float, Rule("discount of the advantages", low=0, high=1)] = 0.99
     gae_lambda: Annotated[float, Rule("trace of generalised advantage estimation", low=0, high=1)] = 0.95

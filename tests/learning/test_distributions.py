@@ -1,0 +1,62 @@
+"""Distributions over actions: probabilities add up, samples follow them, spaces get what they want."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from elbert.errors import InvalidInputError
+from elbert.learning.distributions import distribution_for
+
+
+def test_choices_follow_their_probabilities():
+    d = distribution_for(gymnasium.spaces.Discrete(3, start=5))
+    numbers = jnp.log(jnp.asarray([0.2, 0.5, 0.3]))
+    drawn = d.sample(jnp.tile(numbers, (200_000, 1)), d.noise(jax.random.key(0), (200_000,)))
+    assert np.allclose(np.bincount(drawn) / 200_000, [0.2, 0.5, 0.3], atol=0.005)
+    each = d.log_prob(jnp.tile(numbers, (3, 1)), jnp.arange(3))
+    assert np.allclose(np.exp(each), [0.2, 0.5, 0.3], atol=1e-6)
+    assert float(d.entropy(numbers)) == pytest.approx(scipy.stats.entropy([0.2, 0.5, 0.3]), abs=1e-6)
+    assert d.to_env(np.asarray([0, 2])).tolist() == [5, 7]
+    assert int(d.mode(numbers)) == 1
+
+
+def test_a_choice_without_probability_is_never_drawn():
+    d = distribution_for(gymnasium.spaces.Discrete(3))
+    numbers = jnp.tile(jnp.asarray([-jnp.inf, 0.0, -jnp.inf]), (3, 1))
+    assert d.sample(numbers, jnp.asarray([0.0, 0.5, np.nextafter(1, 0, dtype=np.float32)])).tolist() == [1, 1, 1]
+
+
+def test_several_choices_are_independent():
+    space = gymnasium.spaces.MultiDiscrete([[2, 3]], start=[[1, 0]])
+    d = distribution_for(space)
+    numbers = jnp.asarray([0.1, 0.7, -0.3, 0.2, 0.5])
+    pairs = jnp.asarray([(i, j) for i in range(2) for j in range(3)])
+    log_p = d.log_prob(jnp.tile(numbers, (6, 1)), pairs)
+    assert float(jnp.exp(log_p).sum()) == pytest.approx(1, abs=1e-6)
+    assert float(d.entropy(numbers)) == pytest.approx(float(-(jnp.exp(log_p) * log_p).sum()), abs=1e-6)
+    drawn = d.to_env(np.asarray(d.sample(jnp.tile(numbers, (50, 1)), d.noise(jax.random.key(1), (50,)))))
+    assert drawn.shape == (50, 1, 2)
+    assert all(space.contains(one.astype(space.dtype)) for one in drawn)
+    assert distribution_for(gymnasium.spaces.MultiBinary(4)).to_env(np.zeros((2, 4), np.int32)).shape == (2, 4)
+
+
+def test_real_numbers_are_normal_and_clipped_for_the_environment():
+    d = distribution_for(gymnasium.spaces.Box(-1.0, np.asarray([1.0, np.inf], np.float32), dtype=np.float32))
+    numbers = jnp.asarray([0.5, -2.0, np.log(0.3), np.log(2.0)])
+    action = jnp.asarray([0.7, 1.0])
+    expected = scipy.stats.norm([0.5, -2.0], [0.3, 2.0])
+    assert float(d.log_prob(numbers, action)) == pytest.approx(expected.logpdf([0.7, 1.0]).sum(), abs=1e-5)
+    assert float(d.entropy(numbers)) == pytest.approx(expected.entropy().sum(), abs=1e-5)
+    drawn = np.asarray(d.sample(jnp.tile(numbers, (100_000, 1)), d.noise(jax.random.key(2), (100_000,))))
+    assert np.allclose(drawn.mean(axis=0), [0.5, -2.0], atol=0.03)
+    assert np.allclose(drawn.std(axis=0), [0.3, 2.0], atol=0.03)
+    assert d.to_env(np.asarray([5.0, 5.0])).tolist() == [1.0, 5.0]
+    assert d.mode(numbers).tolist() == [0.5, -2.0]
+
+
+def test_other_spaces_are_refused():
+    with pytest.raises(InvalidInputError, match="Discrete, MultiDiscrete, MultiBinary and Box"):
+        distribution_for(gymnasium.spaces.Text(3))

@@ -1,0 +1,361 @@
+"""A run is a folder that survives: killed, interrupted, damaged, without room; and agents that are files."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+from tests.learning.tiny import ProbeEnv
+
+import elbert
+from elbert.errors import InvalidInputError
+from elbert.experiments import runs as run_module
+from elbert.experiments import training
+from elbert.experiments.evaluations import evaluate_run
+from elbert.experiments.runs import RunFolder, find_runs, summary
+from elbert.experiments.training import InterruptedRunError
+from elbert.files import FileError, read_tensors
+from elbert.learning import DivergedError
+
+TINY = {"copies": 4, "rollout": 64, "minibatch": 64, "hidden": [4], "epochs": 1, "steps": 4 * 64 * 12}
+WORLD = {"horizon": 64}
+OPTIONS = [
+    *("--set", "copies=4", "--set", "rollout=64", "--set", "minibatch=64", "--set", "hidden=[4]", "--set", "epochs=1"),
+    *("--world", "horizon=64"),
+]
+ENVIRONMENT = os.environ | {"ELBERT_COMPILATION_CACHE": ""}
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "elbert", *arguments]
+
+
+def cli(*arguments, cwd=None):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT)
+
+
+def final(path):
+    """Everything the last checkpoint holds."""
+    last = max((path / "checkpoints").glob("*.safetensors"))
+    return last.name, read_tensors(last)[0]
+
+
+def same(one, other):
+    (name, arrays), (other_name, others) = final(one), final(other)
+    return (
+        name == other_name
+        and arrays.keys() == others.keys()
+        and all(np.array_equal(arrays[key], others[key]) for key in arrays)
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An uninterrupted run of two seeds."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    elbert.train_many("lending", seeds=2, world=WORLD, out=path, **TINY)
+    return path
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(iteration):
+    def callback(progress):
+        if progress.iteration == iteration:
+            raise StopError
+
+    return callback
+
+
+def test_a_run_holds_everything(whole):
+    config, manifest = (json.loads((whole / name).read_text()) for name in ("config.json", "manifest.json"))
+    assert (config["env"], config["method"], config["seeds"]) == ("lending", "elbert-po", [0, 1])
+    assert config["settings"]["hidden"] == [4]
+    assert config["parameters"] == WORLD
+    assert (manifest["status"], manifest["iteration"], manifest["iterations"]) == ("finished", 12, 12)
+    assert set(manifest["versions"]) >= {"elbert", "jax", "numpy", "python", "optax", "equinox"}
+    rows = list(csv.DictReader((whole / "metrics.csv").read_text().splitlines()))
+    assert [(row["iteration"], row["seed"]) for row in rows] == [(str(i), s) for i in range(1, 13) for s in ("0", "1")]
+    assert {"reward", "bias", "soft_bias", "rate_0", "supply_1", "demand_1", "kl", "clip_fraction"} <= set(rows[0])
+    assert {"policy_loss", "value_loss", "seconds", "steps", "explained_variance"} <= set(rows[0])
+    row = rows[-1]
+    assert float(row["bias"]) == pytest.approx(abs(float(row["rate_0"]) - float(row["rate_1"])), abs=1e-6)
+    assert len(list((whole / "checkpoints").iterdir())) == 2
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    out = tmp_path / "stopped"
+    arguments = {"seeds": 2, "world": WORLD, "out": out, **TINY}
+    with pytest.raises(StopError):
+        elbert.train_many("lending", callbacks=[stop_after(5)], **arguments)
+    assert summary(out).iteration == 4
+    with pytest.raises(InvalidInputError, match="is not empty"):
+        elbert.train_many("lending", **arguments)
+    with pytest.raises(InvalidInputError, match=r"has epochs = 1, but 2 is asked for now"):
+        elbert.train_many("lending", resume=True, **(arguments | {"epochs": 2}))
+    agents = elbert.train_many("lending", resume=True, **arguments)
+    assert same(whole, out)
+    ours, theirs = ((path / "metrics.csv").read_text().splitlines() for path in (whole, out))
+    without_time = [[line.split(",")[:2] + line.split(",")[3:] for line in lines] for lines in (ours, theirs)]
+    assert without_time[0] == without_time[1]
+    again = elbert.train_many("lending", resume=True, **arguments)
+    assert all(np.array_equal(a.weights.log_std, b.weights.log_std) for a, b in zip(agents, again, strict=True))
+
+
+def test_kill_and_resume_from_the_command_line(whole, tmp_path):
+    out = tmp_path / "killed"
+    arguments = ["train", "lending", "--seeds", "2", "--steps", str(TINY["steps"]), *OPTIONS, "--out", str(out)]
+    patched = (
+        "import sys, elbert.experiments.training as t, elbert.cli as c; t.CHECKPOINT_SECONDS = 0.0; c.app(sys.argv[1:])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", patched, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    )
+    limit = time.monotonic() + 120
+    while not list((out / "checkpoints").glob("*[1-9]*.safetensors")) and time.monotonic() < limit:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert summary(out).status in ("killed", "finished")  # a quick machine may have been done
+    done = cli(*arguments, "--resume", "--no-evaluate")
+    assert done.returncode == 0, done.stderr
+    assert same(whole, out)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_say_how_to_resume(number, tmp_path):
+    out = tmp_path / "asked"
+
+    def ask(progress):
+        if progress.iteration == 2:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(
+        InterruptedRunError, match=r"after iteration 2 of 12; everything is saved in .*--resume"
+    ) as caught:
+        elbert.train("lending", world=WORLD, out=out, callbacks=[ask], **TINY)
+    assert caught.value.signal_number == number
+    assert summary(out).status == "interrupted"
+    assert elbert.train("lending", world=WORLD, out=out, resume=True, **TINY).about.steps == TINY["steps"]
+
+
+def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    out = tmp_path / "damaged"
+    arguments = {"seeds": 2, "world": WORLD, "out": out, **TINY}
+    with pytest.raises(StopError):
+        elbert.train_many("lending", callbacks=[stop_after(6)], **arguments)
+    last = max((out / "checkpoints").iterdir())
+    content = bytearray(last.read_bytes())
+    content[-5] ^= 1
+    last.write_bytes(content)
+    elbert.train_many("lending", resume=True, **arguments)
+    assert f"{last} is damaged" in caplog.text
+    assert same(whole, out)
+    for path in (out / "checkpoints").iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(FileError, match=r"No checkpoint in .* can be read"):
+        elbert.train_many("lending", resume=True, **arguments)
+
+
+def test_a_full_disk_stops_with_a_message_and_loses_nothing(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    out = tmp_path / "full"
+    arguments = {"seeds": 2, "world": WORLD, "out": out, **TINY}
+    full = []
+
+    def fill(progress):
+        if progress.iteration == 6:
+            full.append(True)
+
+    def fsync(number, real=os.fsync):
+        if full:
+            raise OSError(28, "No space left on device")
+        real(number)
+
+    monkeypatch.setattr("elbert.files.os.fsync", fsync)
+    with pytest.raises(FileError, match=r"No space left on device.*last checkpoint in .* is whole"):
+        elbert.train_many("lending", callbacks=[fill], **arguments)
+    assert not list(out.rglob(".*")), "what was begun is taken away"
+    full.clear()
+    elbert.train_many("lending", resume=True, **arguments)
+    assert same(whole, out)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises((FileError, InvalidInputError), match="file"):
+        elbert.train("lending", world=WORLD, out=tmp_path / "file", **TINY)
+    with pytest.raises(FileError, match="Cannot write"):
+        elbert.train("lending", world=WORLD, out=tmp_path / "file" / "run", **TINY)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_what_diverges_is_recorded_with_the_last_good_state(tmp_path):
+    out = tmp_path / "diverged"
+    with pytest.raises(DivergedError, match=r"Iteration 3 of 6: the rewards.*last good state is in .*00000002"):
+        elbert.train(lambda: ProbeEnv(break_at=140), method="g-ppo", out=out, **(TINY | {"steps": 4 * 64 * 6}))
+    seen = summary(out)
+    assert (seen.status, seen.iteration) == ("failed", 2)
+    assert "the rewards became infinite or NaN" in seen.reason
+    assert elbert.load(out).about.env == "ProbeEnv"
+
+
+def test_a_host_run_goes_on_to_the_same_bits(tmp_path):
+    small = TINY | {"copies": 2, "steps": 2 * 64 * 40}
+    elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "whole", **small)
+    with pytest.raises(StopError):
+        elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "cut", callbacks=[stop_after(31)], **small)
+    elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "cut", resume=True, **small)
+    assert same(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_agents_are_saved_and_loaded_without_code(whole, tmp_path):
+    agent = elbert.load(whole, seed=1)
+    copy = elbert.load(agent.save(tmp_path / "mine"))
+    env = gymnasium.make("elbert/Lending-v0")
+    observation, _ = env.reset(seed=0)
+    batch = np.stack([observation] * 5)
+    for one in (agent, copy):
+        one.seed(3)
+    assert agent.predict(observation) == copy.predict(observation)
+    assert agent.predict(batch).shape == (5,)
+    assert env.action_space.contains(int(agent.predict(observation, deterministic=True)))
+    assert copy.about == agent.about
+    first, second = (one.evaluate(20, horizon=64).to_dict() for one in (agent, copy))
+    assert first == second
+    with pytest.raises(InvalidInputError, match=r"shape \(3,\). Give one of shape \(11,\)"):
+        agent.predict(np.zeros(3))
+    with pytest.raises(InvalidInputError, match=r"holds agents of the seeds 0, 1. Say which one"):
+        elbert.load(whole)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "pickle", "empty", "renamed setting"])
+def test_damaged_agents_are_refused_by_name(damage, whole, tmp_path):
+    path = tmp_path / "agent.safetensors"
+    content = (whole / "agent-0.safetensors").read_bytes()
+    path.write_bytes(
+        {
+            "cut": content[: len(content) // 2],
+            "flipped": content[:-3] + bytes([content[-3] ^ 4]) + content[-2:],
+            "pickle": b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix",
+            "empty": b"",
+            "renamed setting": content.replace(b"gae_lambda", b"gae_lambdo"),
+        }[damage]
+    )
+    with pytest.raises(FileError, match=r"agent\.safetensors"):
+        elbert.load(path)
+    with pytest.raises(FileError, match=r"Cannot read .*nowhere\.safetensors"):
+        elbert.load(tmp_path / "nowhere")
+
+
+def test_protocols_change_what_they_say(whole):
+    agent = elbert.load(whole, seed=0)
+    published = elbert.evaluate(agent, protocol="paper", horizon=64)
+    assert (published.episodes, published.extra_demand) == (3, 1.0)
+    plain = agent.evaluate(3, horizon=64)
+    for ours, theirs in zip(plain.criterion.groups, published.criterion.groups, strict=True):
+        assert theirs.demand == pytest.approx(ours.demand + 1)
+    shown = published.to_dict()["groups"]
+    assert [row["demand"] for row in shown] == pytest.approx([row.demand / 64 for row in plain.criterion.groups])
+    with pytest.raises(InvalidInputError, match="No evaluation protocol is called 'papr'"):
+        elbert.evaluate(agent, protocol="papr")
+
+
+SCHEMA = {"env", "method", "episodes", "horizon", "reward", "bias", "groups", "train_seconds"}
+
+
+def test_the_commands_from_training_to_comparison(tmp_path):
+    train = ["train", "lending", "--steps", "2048", *OPTIONS]
+    done = cli(*train, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "elbert-po on lending: 8/8" in done.stderr
+    assert "reward per step" in done.stdout
+    assert "Run: runs/lending-elbert-po-1" in done.stdout
+    done = cli(*train, "--method", "g-ppo", "--seeds", "2", "--json", "--tensorboard", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    several = json.loads(done.stdout)
+    assert set(several) > SCHEMA
+    assert [one["seed"] for one in several["seeds"]] == [0, 1]
+    folder = tmp_path / "runs" / "lending-g-ppo-1"
+    assert list((folder / "tensorboard").rglob("events.out.tfevents*"))
+
+    done = cli("evaluate", "runs/lending-elbert-po-1", "--episodes", "30", "--horizon", "64", "--json", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    assert set(result) > SCHEMA
+    assert (result["env"], result["method"], result["episodes"], result["horizon"]) == ("lending", "elbert-po", 30, 64)
+    assert set(result["bias"]) == {"estimate", "debiased", "ci", "noise_floor"}
+    assert set(result["reward"]) == {"mean", "ci"}
+    assert [set(row) for row in result["groups"]] == [{"group", "rate", "ci", "supply", "demand"}] * 2
+    rates = [row["supply"] / row["demand"] for row in result["groups"]]
+    assert rates == pytest.approx([row["rate"] for row in result["groups"]])
+
+    listed = json.loads(cli("runs", "--json", cwd=tmp_path).stdout)
+    assert [(run["path"], run["status"]) for run in listed] == [
+        ("runs/lending-elbert-po-1", "finished"),
+        ("runs/lending-g-ppo-1", "finished"),
+    ]
+    assert "lending-g-ppo-1" in cli("runs", cwd=tmp_path).stdout
+    done = cli("compare", "runs/lending-elbert-po-1", "runs/lending-g-ppo-1", "--out", "both", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in (tmp_path / "both").iterdir()}
+    assert written == {"comparison.md", "comparison.json", "curves.png", "curves.svg"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "lendign"], "No environment is called 'lendign'. Did you mean 'lending'"),
+        (["train", "lending", "--method", "ppo"], "No method is called 'ppo'"),
+        (["train", "lending", "--set", "gama=1"], "Did you mean 'gamma'"),
+        (["train", "lending", "--set", "gamma"], "is not name=value"),
+        (["train", "lending", "--steps", "-3"], "steps is -3"),
+        (["train", "lending", "--resume"], "No unfinished run of elbert-po on lending is in runs"),
+        (["train", "no_such_module:make"], "names no function that makes an environment"),
+        (["evaluate", "nowhere"], "nowhere holds no agent yet"),
+        (["runs", "nowhere"], "There is no folder nowhere"),
+        (["compare"], "No runs were given"),
+    ],
+)
+def test_mistakes_get_a_message_and_no_traceback(arguments, says, tmp_path, monkeypatch, capsys):
+    from elbert import cli as module
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ELBERT_COMPILATION_CACHE", "")
+    monkeypatch.setattr(sys, "argv", ["elbert", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        module.main()
+    assert caught.value.code == 2
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert "Traceback" not in shown
+    assert not list(tmp_path.rglob("config.json")), "nothing is left behind"
+
+
+def test_runs_are_found_in_every_state(whole, tmp_path):
+    for name in ("finished", "killed", "broken"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for part in ("config.json", "manifest.json", "metrics.csv"):
+            (folder / part).write_bytes((whole / part).read_bytes())
+    RunFolder(tmp_path / "killed").note(status="running", process=2**22 + 1)
+    (tmp_path / "broken" / "manifest.json").write_text("{")
+    states = {run.path.name: run.status for run in find_runs(tmp_path)}
+    assert states == {"finished": "finished", "killed": "killed", "broken": "damaged"}
+    assert run_module.summary(whole).reward is not None
+
+
+def test_evaluations_over_seeds_are_means(whole):
+    result, each = evaluate_run(whole, store=False, episodes=20, horizon=64)
+    assert result["reward"]["mean"] == pytest.approx(np.mean([one.reward.mean for one in each]))
+    assert result["bias"]["estimate"] == pytest.approx(np.mean([one.criterion.bias.estimate for one in each]))
+    assert result["reward"]["ci"][0] < result["reward"]["mean"] < result["reward"]["ci"][1]

@@ -1,0 +1,139 @@
+"""Supply-Demand MDPs small enough to solve: a few states, and probes with one decision each."""
+
+from typing import NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from elbert.envs.world import TimeStep, World
+from elbert.fairness.notions import Criterion, Notion
+
+
+def notion(criteria):
+    amount = lambda decision, qualified: decision  # noqa: E731
+    parts = tuple(Criterion(f"criterion {c}", amount, amount, bounded=False) for c in range(criteria))
+    return Notion("tiny", *parts)
+
+
+class State(NamedTuple):
+    place: jax.Array
+    time: jax.Array
+
+
+class Tiny(World, static=("notion",)):
+    """A finite SD-MDP from arrays; the observation is the state, one-hot."""
+
+    move: jax.Array  # [states, actions, states]
+    reward: jax.Array  # [states, actions]
+    supply: jax.Array  # [states, actions, criteria, groups]
+    demand: jax.Array  # [states, actions, criteria, groups]
+    horizon: jax.Array
+    notion: Notion
+
+    def __init__(self, seed=0, states=3, actions=2, criteria=1, groups=2, horizon=5):
+        rng = np.random.default_rng(seed)
+        self.move = rng.dirichlet(np.ones(states), (states, actions)).astype(np.float32)
+        self.reward = rng.normal(size=(states, actions)).astype(np.float32)
+        shape = (states, actions, criteria, groups)
+        self.demand = rng.uniform(0.2, 1.0, shape).astype(np.float32)
+        self.supply = (self.demand * rng.uniform(0.0, 1.0, shape)).astype(np.float32)
+        self.horizon = np.int32(horizon)
+        self.notion = notion(criteria)
+
+    groups = property(lambda self: self.supply.shape[-1])
+    benefit = property(lambda self: self.notion)
+    observation_space = property(lambda self: gymnasium.spaces.Box(0, 1, (self.move.shape[0],), np.float32))
+    action_space = property(lambda self: gymnasium.spaces.Discrete(self.move.shape[1]))
+
+    def observe(self, place):
+        return (jnp.arange(self.move.shape[0]) == place).astype(jnp.float32)
+
+    def reset(self, key):
+        state = State(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+        return state, self.observe(state.place)
+
+    def step(self, key, state, action):
+        at = (state.place, action)
+        place = jax.random.categorical(key, jnp.log(jnp.asarray(self.move)[at])).astype(jnp.int32)
+        after = State(place, state.time + 1)
+        never = jnp.zeros((), bool)
+        shown = (jnp.asarray(part)[at] for part in (self.reward, self.supply, self.demand))
+        return after, TimeStep(self.observe(place), *shown, never, self.is_truncated(after.time))
+
+    def exact(self, policy):
+        """eta of reward, supply and demand under p(action | state). [states, actions] -> [], [C, M], [C, M]"""
+
+        def step(mass, _):
+            joint = mass[:, None] * policy
+            sums = [jnp.tensordot(joint, jnp.asarray(x), 2) for x in (self.reward, self.supply, self.demand)]
+            return jnp.tensordot(joint, jnp.asarray(self.move), 2), sums
+
+        _, sums = jax.lax.scan(step, self.observe(0), None, length=int(self.horizon))
+        return [x.sum(axis=0) for x in sums]
+
+
+class ProbeState(NamedTuple):
+    given: jax.Array  # [2]
+    time: jax.Array
+
+
+class Probe(World):
+    """One benefit a step for one of two groups, both due one; serving group 0 pays 1, serving group 1 pays `second`.
+
+    Reward alone says: always group 0, with bias 1. Serving both alike costs (1 - second) / 2 per step.
+    """
+
+    second: jax.Array
+    horizon: jax.Array
+
+    def __init__(self, second=0.8, horizon=16):
+        self.second, self.horizon = np.float32(second), np.int32(horizon)
+
+    groups = property(lambda self: 2)
+    benefit = property(lambda self: notion(1))
+    observation_space = property(lambda self: gymnasium.spaces.Box(-1, 1, (2,), np.float32))
+    action_space = property(lambda self: gymnasium.spaces.Discrete(2))
+
+    def observe(self, state):
+        behind = (state.given[0] - state.given[1]) / (state.time + 1)
+        return jnp.stack([behind, jnp.ones(())]).astype(jnp.float32)
+
+    def reset(self, key):
+        state = ProbeState(jnp.zeros(2), jnp.zeros((), jnp.int32))
+        return state, self.observe(state)
+
+    def step(self, key, state, action):
+        served = (jnp.arange(2) == action).astype(jnp.float32)
+        after = ProbeState(state.given + served, state.time + 1)
+        reward = jnp.where(action == 0, 1.0, self.second)
+        never = jnp.zeros((), bool)
+        shown = (reward, served[None], jnp.ones((1, 2)), never, self.is_truncated(after.time))
+        return after, TimeStep(self.observe(after), *shown)
+
+
+class ProbeEnv(gymnasium.Env):
+    """The same as `Probe`, written for Gymnasium by someone who has never heard of JAX."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, horizon=16, break_at=None):
+        self.horizon, self.break_at, self.steps = horizon, break_at, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.given, self.time = np.zeros(2), 0
+        return self._observe(), {}
+
+    def _observe(self):
+        return np.array([(self.given[0] - self.given[1]) / (self.time + 1), 1.0], np.float32)
+
+    def step(self, action):
+        served = np.eye(2)[action]
+        self.given, self.time, self.steps = self.given + served, self.time + 1, self.steps + 1
+        reward = 1.0 if action == 0 else 0.8
+        if self.break_at is not None and self.steps > self.break_at:
+            reward = float("nan")
+        return self._observe(), reward, False, self.time == self.horizon, {"supply": served, "demand": np.ones(2)}
