@@ -1,5 +1,5 @@
 # Everything from a fresh clone, with only Python 3.11 or newer and make:
-#   make demo   run the main job and show its result
+#   make demo   train with and without fairness on lending, show the comparison
 #   make test   every check: lint, types, import rules, tests
 #   make bench  measurements that take minutes
 
@@ -7,12 +7,15 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo
+DEMO ?=
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable
 
 .PHONY: demo test lint types imports tests bench clean
 
 demo: $(VENV)/installed
-	$(BIN)/elbert reproduce temporal --out $(OUT)
+	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
+	$(BIN)/elbert train lending --method g-ppo --out $(OUT)/g-ppo --resume $(DEMO)
+	$(BIN)/elbert compare $(OUT)/elbert-po $(OUT)/g-ppo --out $(OUT)
 
 test: lint types imports tests
 
@@ -29,10 +32,12 @@ imports: $(VENV)/installed-dev
 tests: $(VENV)/installed-dev
 	$(BIN)/python -m pytest --numprocesses auto
 
-bench: $(VENV)/installed-dev
+bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/worlds.py
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/learning.py
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "elbert needs Python 3.11 or newer; set PYTHON=...")'
@@ -46,6 +51,10 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 $(VENV)/installed-dev: $(VENV)/python pyproject.toml constraints.txt
 	$(INSTALL) '.[dev]'
 	touch $(VENV)/installed $@
+
+$(VENV)/installed-bench: $(VENV)/python pyproject.toml constraints.txt
+	$(INSTALL) '.[dev,bench]'
+	touch $(VENV)/installed $(VENV)/installed-dev $@
 
 clean:
 	rm -rf $(VENV) demo

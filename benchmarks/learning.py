@@ -2,9 +2,10 @@
 
     python benchmarks/learning.py [--out FOLDER] [--seeds 3] [ENV ...]
 
-In the three environments of the paper's main figure ELBERT-PO is trained once per seed, each in a process of its own that
-compiles everything anew; its wall time is that of the whole command `elbert train`, evaluation included. All other trainings
-run their seeds side by side. Every number is of the default evaluation protocol. Runs that are finished are not run again.
+In the three environments of the paper's main figure ELBERT-PO is trained once per seed, each in a process of its own
+that compiles everything anew; its wall time is that of the whole command `elbert train`, evaluation included. All other
+trainings run their seeds side by side. Every number is of the default evaluation protocol. What is finished is not run
+again.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""An environment of one's own with three groups: wrapped, checked, stepped, judged.
+"""An environment of one's own with three groups: wrapped, checked, judged, and learned from.
 
 One nurse visits one of three districts a day and treats up to six patients there. Of those who are left waiting, half
 give up. Treated patients are the benefit given (supply), new patients the benefit due (demand).
@@ -54,3 +54,7 @@ if __name__ == "__main__":
             demand[episode] += info["demand"]
             ended = terminated or truncated
     print(elbert.benefit_report(supply, demand))
+    # alpha: with 30 000 a bias of 0.1 weighs as much as the 300 patients that an episode can treat
+    for method, options in (("g-ppo", {}), ("elbert-po", {"alpha": 30_000})):
+        judged = elbert.train(make, method=method, steps=60_000, **options).evaluate(200, env=make)
+        print(f"{method}: reward {judged.reward.mean:.2f}, bias {judged.criterion.bias.estimate:.3f}")

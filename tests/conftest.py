@@ -1,10 +1,18 @@
-"""Settings for all tests: JAX is strict about ranks, hypothesis is repeatable."""
+"""Settings for all tests: JAX is strict about ranks, hypothesis is repeatable, nothing is compiled twice."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
 os.environ.setdefault("MPLBACKEND", "agg")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # set by the first process; workers and commands inherit it
+    folder = tempfile.mkdtemp(prefix="elbert-compiled-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 import jax
 from hypothesis import settings

@@ -1,5 +1,6 @@
 """The examples run, and are as short as they promise."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -14,6 +15,10 @@ def test_own_environment(capsys):
     assert "Environment, ready: 3 groups; 500 steps with random actions, 8 episodes ended." in shown
     assert "Note:" not in shown
     assert "From 100 episodes." in shown
+    found = {
+        name: float(bias) for name, bias in re.findall(r"^([\w-]+): reward .*, bias ([\d.]+)$", shown, re.MULTILINE)
+    }
+    assert found["elbert-po"] < 0.5 * found["g-ppo"], shown
     assert elbert.check_env(names["make"](), steps=100).groups == 3
 
 

@@ -105,7 +105,7 @@ def train(
     from elbert.experiments.compilation import keep_compiled
     from elbert.experiments.evaluations import evaluate_run
     from elbert.experiments.training import environment_from, train_many
-    from elbert.report.live import LiveDisplay
+    from elbert.report.live import LiveDisplay, waiting
     from elbert.report.training import result_table
 
     keep_compiled()
@@ -131,7 +131,8 @@ def train(
             **chosen,
         )
     if evaluate:
-        result, _ = evaluate_run(folder, env=None if isinstance(where, str) else where)
+        with waiting("evaluating") as tick:
+            result, _ = evaluate_run(folder, env=None if isinstance(where, str) else where, tick=tick)
         print(json.dumps(result, indent=2)) if as_json else _console().print(result_table(result))
     print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
 
@@ -172,15 +173,16 @@ def evaluate(
     from elbert.experiments.compilation import keep_compiled
     from elbert.experiments.evaluations import evaluate_run
     from elbert.experiments.training import environment_from
+    from elbert.report.live import waiting
     from elbert.report.training import result_table
 
     keep_compiled()
     where = None if env is None else environment_from(env)
     changed = any(option is not None for option in (episodes, horizon, env)) or deterministic or seed != 1
     how: dict[str, Any] = {"protocol": protocol, "episodes": episodes, "horizon": horizon, "seed": seed}
-    result, _ = evaluate_run(
-        run, store=protocol == "default" and not changed, **how, deterministic=deterministic, env=where
-    )
+    how |= {"deterministic": deterministic, "env": where}
+    with waiting("evaluating") as tick:
+        result, _ = evaluate_run(run, store=protocol == "default" and not changed, tick=tick, **how)
     print(json.dumps(result, indent=2)) if as_json else _console().print(result_table(result))
 
 

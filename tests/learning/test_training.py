@@ -6,7 +6,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from tests.learning.tiny import Probe, ProbeEnv, Tiny
 
 import elbert
@@ -219,7 +219,7 @@ def vector(mode):
 HOST = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 30}
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("mode", AutoresetMode)
 def test_a_users_vector_environment_trains_as_well(mode):
     env = vector(mode)
     agent = elbert.train(env, alpha=1600.0, seed=1, **HOST)
@@ -228,6 +228,23 @@ def test_a_users_vector_environment_trains_as_well(mode):
     assert evaluation.episodes == 80
     assert evaluation.horizon == 16
     assert abs(evaluation.reward.mean - 0.9) < 0.05
+
+
+def test_an_asynchronous_vector_environment_trains():
+    env = AsyncVectorEnv([ProbeEnv] * 2, context="spawn")
+    try:
+        agent = elbert.train(env, method="g-ppo", **(HOST | {"steps": 2 * 64 * 2, "minibatch": 64}))
+        assert agent.evaluate(4).episodes == 4
+    finally:
+        env.close()
+
+
+def test_an_iteration_leaks_no_tracers():
+    trainer = Trainer(WorldProblem(Tiny(groups=3, criteria=2), "tiny"), Settings.of(SMALL), "a-ppo")
+    with jax.checking_leaks():
+        state, metrics = jax.eval_shape(jax.vmap(trainer._iterate), trainer.state, trainer.coefficients)
+    assert metrics.rates.shape == (1, 2, 3)
+    assert jax.tree.map(lambda x: x.shape, state) == jax.tree.map(lambda x: x.shape, trainer.state)
 
 
 def test_one_environment_a_factory_and_the_same_seed():

@@ -68,12 +68,20 @@ class Scale(NamedTuple):
 
 
 class Model:
-    """Shapes and functions of the networks."""
+    """Shapes and functions of the networks. Models that compute the same are equal, so that JAX compiles them once."""
 
     def __init__(self, settings: Settings, observation: int, signals: int, distribution: Distribution) -> None:
         """Networks for observations of so many numbers, for so many signals, for such actions."""
         self.settings, self.observation, self.signals = settings, observation, signals
         self.distribution = distribution
+        shape = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
+        self._identity = (*shape, observation, signals, distribution)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def init(self, key: jax.Array) -> Weights:
         """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases."""

@@ -2,14 +2,31 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 import numpy as np
+from rich.text import Text
 
 from elbert.learning import Progress
 
 SECONDS_BETWEEN_LINES = 5.0
+
+
+@contextmanager
+def waiting(title: str, stream: TextIO | None = None) -> Iterator[Callable[[int], None]]:
+    """Says on stderr what is being waited for; the function it gives is told how many episodes are done."""
+    from rich.console import Console
+
+    console = Console(file=stream or sys.stderr)
+    if not console.is_terminal:
+        console.print(f"{title} ...", highlight=False, markup=False)
+        yield lambda done: None
+        return
+    with console.status(Text(f"{title} ...")) as status:
+        yield lambda done: status.update(Text(f"{title} ... {done} episodes done"))
 
 
 class LiveDisplay:
