@@ -54,7 +54,7 @@ if __name__ == "__main__":
             demand[episode] += info["demand"]
             ended = terminated or truncated
     print(elbert.benefit_report(supply, demand))
-    # alpha: with 30 000 a bias of 0.1 weighs as much as the 300 patients that an episode can treat
-    for method, options in (("g-ppo", {}), ("elbert-po", {"alpha": 30_000})):
+    runs: dict[str, Any] = {"g-ppo": {}, "elbert-po": {"alpha": 30_000}}  # so a bias of 0.1 weighs 300 patients
+    for method, options in runs.items():
         judged = elbert.train(make, method=method, steps=60_000, **options).evaluate(200, env=make)
         print(f"{method}: reward {judged.reward.mean:.2f}, bias {judged.criterion.bias.estimate:.3f}")

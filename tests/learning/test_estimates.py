@@ -1,4 +1,5 @@
 """Advantages, episode totals and the methods' formulas, against numbers computed by hand."""
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalOperand=false, reportOperatorIssue=false
 
 import jax.numpy as jnp
 import numpy as np

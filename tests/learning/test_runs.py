@@ -1,4 +1,5 @@
 """A run is a folder that survives: killed, interrupted, damaged, without room; and agents that are files."""
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalOperand=false, reportOperatorIssue=false
 
 import csv
 import json
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -23,8 +25,8 @@ from elbert.experiments.training import InterruptedRunError
 from elbert.files import FileError, read_tensors
 from elbert.learning import DivergedError
 
-TINY = {"copies": 4, "rollout": 64, "minibatch": 64, "hidden": [4], "epochs": 1, "steps": 4 * 64 * 12}
-WORLD = {"horizon": 64}
+TINY: dict[str, Any] = {"copies": 4, "rollout": 64, "minibatch": 64, "hidden": [4], "epochs": 1, "steps": 4 * 64 * 12}
+WORLD: dict[str, Any] = {"horizon": 64}
 OPTIONS = [
     *("--set", "copies=4", "--set", "rollout=64", "--set", "minibatch=64", "--set", "hidden=[4]", "--set", "epochs=1"),
     *("--world", "horizon=64"),
@@ -94,7 +96,7 @@ def test_a_run_holds_everything(whole):
 def test_a_stopped_run_goes_on_to_the_same_bits(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     out = tmp_path / "stopped"
-    arguments = {"seeds": 2, "world": WORLD, "out": out, **TINY}
+    arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
     with pytest.raises(StopError):
         elbert.train_many("lending", callbacks=[stop_after(5)], **arguments)
     assert summary(out).iteration == 4
@@ -108,12 +110,23 @@ def test_a_stopped_run_goes_on_to_the_same_bits(whole, tmp_path, monkeypatch):
     without_time = [[line.split(",")[:2] + line.split(",")[3:] for line in lines] for lines in (ours, theirs)]
     assert without_time[0] == without_time[1]
     again = elbert.train_many("lending", resume=True, **arguments)
-    assert all(np.array_equal(a.weights.log_std, b.weights.log_std) for a, b in zip(agents, again, strict=True))
+    for one, other in zip(agents, again, strict=True):
+        assert np.array_equal(one.weights.actor.layers[0].weight, other.weights.actor.layers[0].weight)
 
 
 def test_kill_and_resume_from_the_command_line(whole, tmp_path):
     out = tmp_path / "killed"
-    arguments = ["train", "lending", "--seeds", "2", "--steps", str(TINY["steps"]), *OPTIONS, "--out", str(out)]
+    arguments = [
+        "train",
+        "lending",
+        "--seeds",
+        "2",
+        "--steps",
+        str(TINY["steps"]),
+        *OPTIONS,
+        "--out",
+        str(out),
+    ]
     patched = (
         "import sys, elbert.experiments.training as t, elbert.cli as c; t.CHECKPOINT_SECONDS = 0.0; c.app(sys.argv[1:])"
     )
@@ -151,7 +164,7 @@ def test_signals_save_and_say_how_to_resume(number, tmp_path):
 def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     out = tmp_path / "damaged"
-    arguments = {"seeds": 2, "world": WORLD, "out": out, **TINY}
+    arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
     with pytest.raises(StopError):
         elbert.train_many("lending", callbacks=[stop_after(6)], **arguments)
     last = max((out / "checkpoints").iterdir())
@@ -170,7 +183,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatc
 def test_a_full_disk_stops_with_a_message_and_loses_nothing(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     out = tmp_path / "full"
-    arguments = {"seeds": 2, "world": WORLD, "out": out, **TINY}
+    arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
     full = []
 
     def fill(progress):
@@ -211,7 +224,7 @@ def test_what_diverges_is_recorded_with_the_last_good_state(tmp_path):
 
 
 def test_a_host_run_goes_on_to_the_same_bits(tmp_path):
-    small = TINY | {"copies": 2, "steps": 2 * 64 * 40}
+    small: dict[str, Any] = TINY | {"copies": 2, "steps": 2 * 64 * 40}
     elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "whole", **small)
     with pytest.raises(StopError):
         elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "cut", callbacks=[stop_after(31)], **small)

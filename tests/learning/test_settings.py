@@ -1,4 +1,5 @@
 """Settings and presets refuse what makes no sense, and say what would."""
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalOperand=false, reportOperatorIssue=false
 
 import pytest
 

@@ -1,6 +1,8 @@
 """Whole trainings: probes with known answers, and laws that hold for every training."""
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalOperand=false, reportOperatorIssue=false
 
 import functools
+from typing import Any
 
 import gymnasium
 import jax
@@ -16,7 +18,7 @@ from elbert.learning.distributions import distribution_for
 from elbert.learning.networks import Model, Moments
 from elbert.learning.rollout import collect, start
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "copies": 16,
     "rollout": 32,
     "minibatch": 128,
@@ -83,7 +85,7 @@ def weights(trainer):
 
 
 def test_g_ppo_is_elbert_po_with_alpha_0_to_the_bit():
-    short = {"steps": 16 * 32 * 4}
+    short: dict[str, Any] = {"steps": 16 * 32 * 4}
     for one, other in zip(
         weights(train("g-ppo", **short)), weights(train("elbert-po", alpha=0.0, **short)), strict=True
     ):
@@ -91,7 +93,7 @@ def test_g_ppo_is_elbert_po_with_alpha_0_to_the_bit():
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
-    short = {"steps": 16 * 32 * 3, "alpha": 10.0}
+    short: dict[str, Any] = {"steps": 16 * 32 * 3, "alpha": 10.0}
     first, second = train("elbert-po", **short), train("elbert-po", **short)
     for one, other in zip(weights(first), weights(second), strict=True):
         assert np.array_equal(one, other)
@@ -99,7 +101,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
 
 
 def test_seeds_side_by_side_are_single_runs():
-    short = {"steps": 16 * 32 * 3, "alpha": 10.0}
+    short: dict[str, Any] = {"steps": 16 * 32 * 3, "alpha": 10.0}
     together = train("elbert-po", seeds=3, world=Tiny(groups=3), **short)
     for seed in range(3):
         alone = Trainer(WorldProblem(Tiny(groups=3), "tiny"), Settings.of(SMALL | short), members=[Member(seed, {})])
@@ -216,7 +218,7 @@ def vector(mode):
     return SyncVectorEnv([ProbeEnv] * 8, autoreset_mode=mode)
 
 
-HOST = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 30}
+HOST: dict[str, Any] = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 30}
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
@@ -248,7 +250,7 @@ def test_an_iteration_leaks_no_tracers():
 
 
 def test_one_environment_a_factory_and_the_same_seed():
-    short = HOST | {"steps": 64 * 4, "copies": 2, "minibatch": 32}
+    short: dict[str, Any] = HOST | {"steps": 64 * 4, "copies": 2, "minibatch": 32}
     one = elbert.train(ProbeEnv(), method="g-ppo", **short)
     first, second = (elbert.train(ProbeEnv, method="g-ppo", **short) for _ in range(2))
     assert (one.settings.copies, first.settings.copies) == (1, 2)

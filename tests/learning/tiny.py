@@ -1,6 +1,6 @@
 """Supply-Demand MDPs small enough to solve: a few states, and probes with one decision each."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium
 import jax
@@ -25,11 +25,11 @@ class State(NamedTuple):
 class Tiny(World, static=("notion",)):
     """A finite SD-MDP from arrays; the observation is the state, one-hot."""
 
-    move: jax.Array  # [states, actions, states]
-    reward: jax.Array  # [states, actions]
-    supply: jax.Array  # [states, actions, criteria, groups]
-    demand: jax.Array  # [states, actions, criteria, groups]
-    horizon: jax.Array
+    move: Any  # [states, actions, states]
+    reward: Any  # [states, actions]
+    supply: Any  # [states, actions, criteria, groups]
+    demand: Any  # [states, actions, criteria, groups]
+    horizon: Any
     notion: Notion
 
     def __init__(self, seed=0, states=3, actions=2, criteria=1, groups=2, horizon=5):
@@ -42,10 +42,21 @@ class Tiny(World, static=("notion",)):
         self.horizon = np.int32(horizon)
         self.notion = notion(criteria)
 
-    groups = property(lambda self: self.supply.shape[-1])
-    benefit = property(lambda self: self.notion)
-    observation_space = property(lambda self: gymnasium.spaces.Box(0, 1, (self.move.shape[0],), np.float32))
-    action_space = property(lambda self: gymnasium.spaces.Discrete(self.move.shape[1]))
+    @property
+    def groups(self) -> Any:
+        return self.supply.shape[-1]
+
+    @property
+    def benefit(self) -> Any:
+        return self.notion
+
+    @property
+    def observation_space(self) -> Any:
+        return gymnasium.spaces.Box(0, 1, (self.move.shape[0],), np.float32)
+
+    @property
+    def action_space(self) -> Any:
+        return gymnasium.spaces.Discrete(self.move.shape[1])
 
     def observe(self, place):
         return (jnp.arange(self.move.shape[0]) == place).astype(jnp.float32)
@@ -59,8 +70,8 @@ class Tiny(World, static=("notion",)):
         place = jax.random.categorical(key, jnp.log(jnp.asarray(self.move)[at])).astype(jnp.int32)
         after = State(place, state.time + 1)
         never = jnp.zeros((), bool)
-        shown = (jnp.asarray(part)[at] for part in (self.reward, self.supply, self.demand))
-        return after, TimeStep(self.observe(place), *shown, never, self.is_truncated(after.time))
+        reward, supply, demand = (jnp.asarray(part)[at] for part in (self.reward, self.supply, self.demand))
+        return after, TimeStep(self.observe(place), reward, supply, demand, never, self.is_truncated(after.time))
 
     def exact(self, policy):
         """eta of reward, supply and demand under p(action | state). [states, actions] -> [], [C, M], [C, M]"""
@@ -85,16 +96,27 @@ class Probe(World):
     Reward alone says: always group 0, with bias 1. Serving both alike costs (1 - second) / 2 per step.
     """
 
-    second: jax.Array
-    horizon: jax.Array
+    second: Any
+    horizon: Any
 
     def __init__(self, second=0.8, horizon=16):
         self.second, self.horizon = np.float32(second), np.int32(horizon)
 
-    groups = property(lambda self: 2)
-    benefit = property(lambda self: notion(1))
-    observation_space = property(lambda self: gymnasium.spaces.Box(-1, 1, (2,), np.float32))
-    action_space = property(lambda self: gymnasium.spaces.Discrete(2))
+    @property
+    def groups(self) -> Any:
+        return 2
+
+    @property
+    def benefit(self) -> Any:
+        return notion(1)
+
+    @property
+    def observation_space(self) -> Any:
+        return gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+
+    @property
+    def action_space(self) -> Any:
+        return gymnasium.spaces.Discrete(2)
 
     def observe(self, state):
         behind = (state.given[0] - state.given[1]) / (state.time + 1)
@@ -107,10 +129,9 @@ class Probe(World):
     def step(self, key, state, action):
         served = (jnp.arange(2) == action).astype(jnp.float32)
         after = ProbeState(state.given + served, state.time + 1)
-        reward = jnp.where(action == 0, 1.0, self.second)
-        never = jnp.zeros((), bool)
-        shown = (reward, served[None], jnp.ones((1, 2)), never, self.is_truncated(after.time))
-        return after, TimeStep(self.observe(after), *shown)
+        reward, never = jnp.where(action == 0, 1.0, self.second), jnp.zeros((), bool)
+        end = self.is_truncated(after.time)
+        return after, TimeStep(self.observe(after), reward, served[None], jnp.ones((1, 2)), never, end)
 
 
 class ProbeEnv(gymnasium.Env):
@@ -122,7 +143,7 @@ class ProbeEnv(gymnasium.Env):
     def __init__(self, horizon=16, break_at=None):
         self.horizon, self.break_at, self.steps = horizon, break_at, 0
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed=None, options=None) -> Any:
         super().reset(seed=seed)
         self.given, self.time = np.zeros(2), 0
         return self._observe(), {}
@@ -130,7 +151,7 @@ class ProbeEnv(gymnasium.Env):
     def _observe(self):
         return np.array([(self.given[0] - self.given[1]) / (self.time + 1), 1.0], np.float32)
 
-    def step(self, action):
+    def step(self, action) -> Any:
         served = np.eye(2)[action]
         self.given, self.time, self.steps = self.given + served, self.time + 1, self.steps + 1
         reward = 1.0 if action == 0 else 0.8
