@@ -105,6 +105,7 @@ def train(
     from elbert.experiments.compilation import keep_compiled
     from elbert.experiments.evaluations import evaluate_run
     from elbert.experiments.training import environment_from, train_many
+    from elbert.learning import Settings
     from elbert.report.live import LiveDisplay, waiting
     from elbert.report.training import result_table
 
@@ -112,6 +113,7 @@ def train(
     folder = run_folder(env, method, out, resume=resume)
     given = {"alpha": alpha, "beta": beta, "steps": steps}
     chosen = {name: value for name, value in given.items() if value is not None} | assignments(settings, "--set")
+    Settings.check_names(chosen)
     where = environment_from(env)
     with LiveDisplay(f"{method} on {env}") as display:
         callbacks: list[Any] = [display]
@@ -280,6 +282,9 @@ def main() -> None:
         print(f"elbert: {error}", file=sys.stderr)
         stopped_by = getattr(error, "signal_number", None)
         sys.exit(2 if stopped_by is None else 128 + stopped_by)
+    except OSError as error:
+        print(f"elbert: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("elbert: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -19,13 +19,14 @@ def keep_compiled() -> Path | None:
 
     if jax.config.values.get("jax_compilation_cache_dir") is not None:
         return None
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = os.environ.get("ELBERT_COMPILATION_CACHE", str(Path(home) / "elbert" / f"jaxlib-{version('jaxlib')}"))
-    if not folder:
+    folder = os.environ.get("ELBERT_COMPILATION_CACHE")
+    if folder == "":
         return None
     try:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        folder = folder or str(Path(home) / "elbert" / f"jaxlib-{version('jaxlib')}")
         Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:  # a cache is a convenience: without a place for it everything still works
+    except (OSError, RuntimeError):  # a cache is a convenience: without a place for it everything still works
         return None
     jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_compilation_cache_max_size", LARGEST)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from elbert.errors import InvalidInputError
 from elbert.experiments.runs import RunFolder
 from elbert.experiments.training import evaluate
 from elbert.fairness.intervals import mean_interval
-from elbert.files import read_json, write_json
+from elbert.files import write_json
 from elbert.learning import Evaluation
 
 
@@ -23,40 +24,55 @@ def over_seeds(evaluations: Sequence[Evaluation], seeds: Sequence[int]) -> dict[
     if len(each) == 1:
         return each[0]
     first = each[0]
-    biases = {key: _mean([one["bias"][key] for one in each]) for key in ("estimate", "debiased", "noise_floor")}
-    groups = []
-    for g, group in enumerate(first["groups"]):
-        rows = [one["groups"][g] for one in each]
-        means = {key: _mean([row[key] for row in rows]) for key in ("rate", "supply", "demand")}
-        groups.append({"group": group["group"], **means, "ci": _interval([row["rate"] for row in rows])})
+    criteria = [_criterion([one["criteria"][c] for one in each]) for c in range(len(first["criteria"]))]
+    worst = max(criteria, key=lambda part: -1.0 if part["bias"]["estimate"] is None else part["bias"]["estimate"])
     return {
         **{key: first[key] for key in ("env", "method", "episodes", "horizon")},
         "reward": {
             "mean": _mean([one["reward"]["mean"] for one in each]),
             "ci": _interval([one["reward"]["mean"] for one in each]),
         },
-        "bias": {**biases, "ci": _interval([one["bias"]["estimate"] for one in each])},
-        "groups": groups,
-        **{key: first[key] for key in ("criterion", "extra_demand", "deterministic", "train_seconds")},
+        **{key: worst[key] for key in ("bias", "groups", "criterion")},
+        "criteria": criteria,
+        **{key: first[key] for key in ("extra_demand", "deterministic", "not_estimable")},
+        "train_seconds": first["train_seconds"],  # of all seeds together
         "seeds": [{"seed": seed, **one} for seed, one in zip(seeds, each, strict=True)],
     }
+
+
+def _criterion(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One criterion, means over seeds."""
+    biases = {key: _mean([part["bias"][key] for part in parts]) for key in ("estimate", "debiased", "noise_floor")}
+    groups = []
+    for rows in zip(*(part["groups"] for part in parts), strict=True):
+        means = {key: _mean([row[key] for row in rows]) for key in ("rate", "supply", "demand")}
+        groups.append({"group": rows[0]["group"], **means, "ci": _interval([row["rate"] for row in rows])})
+    interval = _interval([part["bias"]["estimate"] for part in parts])
+    return {"criterion": parts[0]["criterion"], "bias": {**biases, "ci": interval}, "groups": groups}
 
 
 def evaluate_run(path: Path, *, store: bool = True, **how: Any) -> tuple[dict[str, Any], list[Evaluation]]:
     """Evaluate all agents of a run (arguments as `elbert.evaluate`); the result is kept in the run's folder."""
     run = RunFolder(path)
     agents = run.agents()
+    if len({agent.settings for agent in agents}) > 1:
+        raise InvalidInputError(
+            f"The agents in {path} were trained with different coefficients: a mean over them says nothing. Evaluate "
+            "them one by one: elbert.load(folder, member=...)."
+        )
+    iteration = run.manifest["iteration"]
     evaluations = [evaluate(agent, **how) for agent in agents]
     result = over_seeds(evaluations, [agent.about.seed for agent in agents])
     if store:
-        write_json(path / "evaluation.json", result | {"protocol": how.get("protocol", "default")})
+        write_json(
+            path / "evaluation.json", result | {"protocol": how.get("protocol", "default"), "iteration": iteration}
+        )
     return result, evaluations
 
 
 def stored_evaluation(path: Path) -> dict[str, Any]:
     """The evaluation that is kept in a run's folder, made now if there is none."""
-    kept = path / "evaluation.json"
-    return read_json(kept) if kept.exists() else evaluate_run(path)[0]
+    return RunFolder(path).evaluation() or evaluate_run(path)[0]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

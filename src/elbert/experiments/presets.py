@@ -40,7 +40,16 @@ def preset_for(name: str, env: str, method: str) -> Preset:
     """
     content, where = _read(name)
     sections = set(ENTRIES) | {"defaults", OWN}
-    for section in content:
+    for section, entries in content.items():
+        if not isinstance(entries, dict):
+            raise InvalidInputError(
+                f"{where}: {section} is {entries!r}, not a section. Write [{section}] above entries."
+            )
+        for name in (*METHODS, "world"):
+            if not isinstance(entries.get(name, {}), dict) or (section == "defaults" and name in entries):
+                raise InvalidInputError(
+                    f"{where}, [{section}]: {name} must be a table, and stands in an environment's section only."
+                )
         if section not in sections:
             near = difflib.get_close_matches(section, sections, n=1)
             raise InvalidInputError(

@@ -29,11 +29,36 @@ from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_json, read_tensors, read_text, write_json, write_tensors, write_whole
 from elbert.learning import Agent, Metrics, Progress, Trainer
 from elbert.learning.agent import agents_of
+from elbert.learning.trees import MismatchError
 
+LOCK = ".lock"
 KEPT = 2
 """Checkpoints that are kept: if the latest is damaged, there is one before it."""
 
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
+
+
+@contextlib.contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Nobody else trains in this folder meanwhile."""
+    from filelock import FileLock, Timeout
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path / LOCK)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InvalidInputError(
+            f"Another process trains in {path} now. Wait for it, or give another folder."
+        ) from error
+    except OSError as error:
+        raise FileError(
+            f"Cannot write {path} ({error.strerror or error}). Name a folder that can be written."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class RunFolder:
@@ -48,7 +73,7 @@ class RunFolder:
     def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
         """A new folder with the configuration and a first manifest; one that holds something is never overwritten."""
         try:
-            taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
+            taken = path.exists() and (not path.is_dir() or any(entry.name != LOCK for entry in path.iterdir()))
         except OSError as error:
             raise FileError(f"Cannot look into {path} ({error.strerror or error}).") from error
         if taken:
@@ -121,9 +146,14 @@ class RunFolder:
             except FileError as error:
                 passed.append(str(error))
                 continue
+            except (MismatchError, KeyError, TypeError) as error:
+                passed.append(f"{path} does not fit this run: {error}.")
+                continue
             self.rows = [row for row in self._read_rows() if int(row["iteration"]) <= trainer.iteration]
             return passed
-        reasons = " ".join(passed) or "There is none."
+        if not passed:  # stopped before the first checkpoint was there: from the start, then
+            return passed
+        reasons = " ".join(passed)
         raise FileError(
             f"No checkpoint in {self.path / 'checkpoints'} can be read. {reasons} Start the run anew elsewhere."
         )
@@ -134,6 +164,14 @@ class RunFolder:
         if not paths:
             raise FileError(f"{self.path} holds no agent yet.")
         return [Agent.load(path) for path in paths]
+
+    def evaluation(self) -> dict[str, Any] | None:
+        """The evaluation that is kept here, if it is of the policy that is here now."""
+        path = self.path / "evaluation.json"
+        if not path.exists():
+            return None
+        content = read_json(path)
+        return content if content.get("iteration") == self.manifest["iteration"] else None
 
     def _checkpoints(self) -> list[Path]:
         """The latest first."""
@@ -218,9 +256,8 @@ def metric_row(metrics: Metrics) -> dict[str, Any]:
 
 
 def _level(run: RunFolder) -> tuple[float | None, float | None, bool]:
-    evaluation = run.path / "evaluation.json"
-    if evaluation.exists():
-        content = read_json(evaluation)
+    content = run.evaluation()
+    if content is not None:
         return content["reward"]["mean"], content["bias"]["estimate"], True
     rows = run._read_rows()
     if not rows:

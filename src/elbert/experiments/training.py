@@ -3,10 +3,12 @@
 import importlib
 import importlib.util
 import itertools
+import json
 import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from typing import Any
 from elbert.envs import ENTRIES, get_entry
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.experiments.presets import OWN, preset_for, protocol_for
-from elbert.experiments.runs import Clock, RunFolder
+from elbert.experiments.runs import Clock, RunFolder, only_writer
 from elbert.fairness.penalties import Penalty
 from elbert.files import FileError
 from elbert.learning import (
@@ -34,13 +36,10 @@ from elbert.learning import (
 )
 from elbert.learning.advantages import METHODS, get_method
 from elbert.learning.agent import agents_of, plain_parameters
-from elbert.learning.problem import HostProblem
 from elbert.learning.trainer import COEFFICIENTS
 
 CHECKPOINT_SECONDS = 10.0
 METRICS_SECONDS = 2.0
-HOST_CHECKPOINTS = 20
-"""Checkpoints of a run on the host, at which its environments start new episodes."""
 
 
 class InterruptedRunError(ElbertError):
@@ -122,7 +121,7 @@ def train_many(
     name = env if isinstance(env, str) else OWN
     resolved, parameters = _resolved(name, method, preset, world, settings, penalty, grid or {})
     members = _members(_seeds(seeds), grid or {})
-    with opened(env, resolved.copies, parameters if isinstance(env, str) else None) as problem:
+    with opened(env, resolved.copies, parameters or None) as problem:
         trainer = Trainer(problem, resolved, method, members=members, penalty=penalty)
         stored = plain_parameters(parameters) if isinstance(env, str) else None
         if out is None:
@@ -146,18 +145,30 @@ def train_many(
 
 def _run(out: Path, config: dict[str, Any], trainer: Trainer, resume: bool, callbacks: Sequence[Callback]) -> None:
     """Train in a folder: metrics and checkpoints on the way, a word in the manifest about how it ended."""
-    run = RunFolder(out)
-    if resume and (out / "config.json").exists():
-        _same(run.config, config, out)
-        for passed in run.restore(trainer):
-            logging.getLogger("elbert").warning("%s The checkpoint before it is used.", passed)
-        run.note(status="running", process=os.getpid(), host=socket.gethostname())
-    else:
-        run = RunFolder.create(out, config)
-        run.checkpoint(trainer, config)
+    config = json.loads(json.dumps(config))
+    with only_writer(out):
+        if resume and (out / "config.json").exists():
+            run = RunFolder(out)
+            _same(run.config, config, out)
+            for passed in run.restore(trainer):
+                logging.getLogger("elbert").warning("%s The checkpoint before it is used.", passed)
+            run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
+        else:
+            run = RunFolder.create(out, config)
+            run.checkpoint(trainer, config)
+        try:
+            _iterate(run, config, trainer, callbacks)
+        except (InterruptedRunError, DivergedError, FileError):
+            raise  # these have said how it ended, or cannot write it
+        except BaseException as error:
+            run.note(status="failed", reason=f"{type(error).__name__}: {error}")
+            raise
+
+
+def _iterate(run: RunFolder, config: dict[str, Any], trainer: Trainer, callbacks: Sequence[Callback]) -> None:
+    """The iterations of a run, with everything that is written on the way."""
+    out = run.path
     write, save = Clock(METRICS_SECONDS), Clock(CHECKPOINT_SECONDS)
-    every = max(1, trainer.iterations // HOST_CHECKPOINTS)
-    host = isinstance(trainer.problem, HostProblem)
     with _asked_to_stop() as asked:
         try:
             for progress in trainer:
@@ -173,10 +184,11 @@ def _run(out: Path, config: dict[str, Any], trainer: Trainer, resume: bool, call
                 if stop:
                     run.checkpoint(trainer, config, "finished", reason="a callback ended it")
                     return
-                if trainer.iteration % every == 0 if host else save.due():
+                if save.due():
                     run.checkpoint(trainer, config)
                 elif write.due():
                     run.write_metrics()
+            run.checkpoint(trainer, config, "finished")
         except DivergedError as error:
             run.checkpoint(trainer, config, "failed", reason=str(error))
             path = out / "checkpoints" / f"{trainer.iteration:08d}.safetensors"
@@ -184,9 +196,8 @@ def _run(out: Path, config: dict[str, Any], trainer: Trainer, resume: bool, call
         except FileError as error:
             raise FileError(
                 f"{error} The run stands at iteration {trainer.iteration}; its last checkpoint in {out} is whole. Make "
-                "room, then go on with --resume (resume=True in Python)."
+                "room if that is the cause, then go on with --resume (resume=True in Python)."
             ) from error
-    run.checkpoint(trainer, config, "finished")
 
 
 def evaluate(
@@ -201,10 +212,15 @@ def evaluate(
     tick: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Evaluate an agent by a protocol: "default", or "paper" (published episodes, horizon and 1 added to demand)."""
-    named = agent.about.parameters is not None and env is None
-    plan = protocol_for(protocol, agent.about.env if named else OWN)
+    if isinstance(env, str):
+        name = env = get_entry(env).name
+    else:
+        name = agent.about.env if agent.about.parameters is not None and env is None else OWN
+    if name == OWN and horizon is not None:
+        raise InvalidInputError("The horizon of an environment of your own is set where it is made, not here.")
+    plan = protocol_for(protocol, name)
     steps = plan.horizon if horizon is None else horizon
-    changed = {"horizon": steps} if named and steps is not None else {}
+    changed = {} if name == OWN or steps is None else {"horizon": steps}
     return agent.evaluate(
         plan.episodes if episodes is None else episodes,
         env=env,
@@ -230,32 +246,38 @@ def environment_from(text: str) -> Environment:
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(spec.name, module)
+            sys.path.insert(0, str(Path(where).resolve().parent))
             spec.loader.exec_module(module)
         else:
+            sys.path.insert(0, str(Path.cwd()))
             module = importlib.import_module(where)
         return getattr(module, name)
-    except (ImportError, OSError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever the user's code raises
         raise InvalidInputError(
-            f"{text!r} names no function that makes an environment ({error}). Give module:function or file.py:function."
+            f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
+            "module:function or file.py:function."
         ) from error
 
 
-def load(path: str | Path, *, seed: int | None = None) -> Agent:
+def load(path: str | Path, *, seed: int | None = None, member: int | None = None) -> Agent:
     """An agent from its file or from a run folder. Loading runs no code; a damaged file is refused by name.
 
     Args:
         path: of the file or the folder.
-        seed: which one, where several were trained together.
+        seed: which one, where several seeds were trained together.
+        member: which one by its place, where coefficients were trained together.
     """
     path = Path(path)
     if not path.is_dir():
         found = path if path.exists() or path.suffix == ".safetensors" else path.with_name(path.name + ".safetensors")
         return Agent.load(found)
     agents = RunFolder(path).agents()
-    chosen = [agent for agent in agents if seed is None or agent.about.seed == seed]
+    chosen = [agents[member]] if member is not None and 0 <= member < len(agents) else agents
+    chosen = [agent for agent in chosen if seed is None or agent.about.seed == seed]
     if len(chosen) != 1:
         known = ", ".join(str(agent.about.seed) for agent in agents)
-        raise InvalidInputError(f"{path} holds agents of the seeds {known}. Say which one: seed=... (given: {seed}).")
+        raise InvalidInputError(f"{path} holds agents of the seeds {known}. Say which one: seed=... or member=...")
     return chosen[0]
 
 

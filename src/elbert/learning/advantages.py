@@ -140,7 +140,9 @@ def get_method(method: "str | Method | Callable[..., Any]", settings: Settings) 
             name, lambda estimates, coefficients, penalty: own(estimates, coefficients), needs_running_bias=True
         )
     named = {
-        "elbert-po": Method("elbert-po", elbert_po, uses=("alpha", "bias_kind", "beta", "demand_weight")),
+        "elbert-po": Method(
+            "elbert-po", elbert_po, uses=("alpha", "bias_kind", "beta", "demand_weight", "eta_discount")
+        ),
         "g-ppo": Method("g-ppo", g_ppo),
         "r-ppo": Method(
             "r-ppo",

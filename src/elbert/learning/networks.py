@@ -93,7 +93,8 @@ class Model:
             critic = Network(key_critic, (*trunk, self.signals), s.activation, 1.0)
         else:
             keys = jax.random.split(key_critic, self.signals)
-            critic = jax.vmap(lambda k: Network(k, (*trunk, 1), s.activation, 1.0))(keys)
+            each = [Network(k, (*trunk, 1), s.activation, 1.0) for k in keys]
+            critic = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
         return Weights(actor, jnp.zeros(d.size if d.learns_deviation else 0, jnp.float32), critic)
 
     def policy(self, weights: Weights, observations: jax.Array) -> jax.Array:
@@ -135,6 +136,6 @@ class Model:
 
 def _linear(key: jax.Array, inputs: int, outputs: int, gain: float) -> eqx.nn.Linear:
     layer = eqx.nn.Linear(inputs, outputs, key=key)
-    weight = jax.nn.initializers.orthogonal(gain)(key, (outputs, inputs), jnp.float32)
+    weight = jax.block_until_ready(jax.nn.initializers.orthogonal(gain)(key, (outputs, inputs), jnp.float32))
     bias = jnp.zeros(outputs, jnp.float32)
     return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, bias))

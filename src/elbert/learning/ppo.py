@@ -67,7 +67,7 @@ class Metrics(NamedTuple):
     soft_bias: jax.Array  # [] the largest over criteria
     episodes: jax.Array  # [] that ended in this rollout
     policy_loss: jax.Array  # []
-    value_loss: jax.Array  # [] mean over signals, in their scale
+    value_loss: jax.Array  # [] mean over signals in their scale; their sum for separate critics
     entropy: jax.Array  # []
     kl: jax.Array  # [] of the old policy from the new one, E[(ratio - 1) - log ratio]
     clip_fraction: jax.Array  # []
@@ -191,16 +191,17 @@ class Learner:
         penalty = penalty_of(s, coefficients.beta) if self.penalty is None else self.penalty
         combine = partial(self._advantage, coefficients=coefficients, penalty=penalty)
         later = s.standardise_over == "minibatch"
+        counted = rollout.counted.astype(jnp.float32)
         samples = Samples(
             _one_axis(known.observed),
             _one_axis(rollout.action),
             _one_axis(rollout.log_prob),
             _one_axis((known.targets - scale.mean[None, None]) / scale.deviation[None, None]),
-            _one_axis(rollout.counted.astype(jnp.float32)),
-            self._flat(known.estimates if later else combine(known.estimates)),
+            _one_axis(counted),
+            self._flat(known.estimates if later else combine(known.estimates, counted)),
         )
         left = 1.0 if s.anneal == "none" else 1.0 - state.iteration / s.iterations
-        to_advantage = combine if later else lambda advantage: advantage
+        to_advantage = combine if later else lambda advantage, _: advantage
         weights, optimiser, losses = self._epochs(
             weights, state.optimiser, samples, to_advantage, left * s.entropy_weight, key_epochs
         )
@@ -240,12 +241,13 @@ class Learner:
             moments.squares + squares + apart**2 * moments.seen * count / total,
         )
 
-    def _advantage(self, estimates: Estimates, coefficients: Coefficients, penalty: Penalty) -> jax.Array:
+    def _advantage(
+        self, estimates: Estimates, counted: jax.Array, coefficients: Coefficients, penalty: Penalty
+    ) -> jax.Array:
         """The method's advantage, standardised as the settings say. [...] as `estimates.reward`"""
         if self.settings.standardise == "per-signal":
-            lead = tuple(range(estimates.reward.ndim))
             estimates = estimates._replace(
-                **{name: _standardised(getattr(estimates, name), lead) for name in ("reward", "supply", "demand")}
+                **{name: _standardised(getattr(estimates, name), counted) for name in ("reward", "supply", "demand")}
             )
         combined = self.method.advantage(estimates, coefficients, penalty)
         if combined.shape != estimates.reward.shape:
@@ -257,7 +259,7 @@ class Learner:
         if self.settings.standardise == "combined" or (
             self.settings.standardise == "per-signal" and self.method.name == "a-ppo"
         ):
-            combined = _standardised(combined, tuple(range(combined.ndim)))
+            combined = _standardised(combined, counted)
         return combined
 
     @staticmethod
@@ -292,7 +294,7 @@ class Learner:
                 weights, optimiser = carry
                 if eta is not None:
                     batch = batch._replace(estimates=batch.estimates._replace(eta=eta))
-                advantage = to_advantage(batch.estimates)
+                advantage = to_advantage(batch.estimates, batch.counted)
                 slope = jax.value_and_grad(self._loss, has_aux=True)
                 (_, losses), gradient = slope(weights, batch, advantage, entropy_weight)
                 changes, optimiser = self.optimiser.update(gradient, optimiser, weights)
@@ -413,9 +415,13 @@ def _one_axis(x: jax.Array) -> jax.Array:
     return x.reshape(-1, *x.shape[2:])
 
 
-def _standardised(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
-    mean = jnp.mean(x, axis=axes, keepdims=True)
-    return (x - mean) / (jnp.std(x, axis=axes, keepdims=True) + 1e-8)
+def _standardised(x: jax.Array, counted: jax.Array) -> jax.Array:
+    """(x - mean) / deviation over the samples that count. [..., signals of any shape], [...] -> as x"""
+    axes = tuple(range(counted.ndim))
+    weight = (counted / jnp.maximum(jnp.sum(counted), 1.0)).reshape(*counted.shape, *(1,) * (x.ndim - counted.ndim))
+    mean = jnp.sum(weight * x, axis=axes, keepdims=True)
+    variance = jnp.sum(weight * (x - mean) ** 2, axis=axes, keepdims=True)
+    return (x - mean) / (jnp.sqrt(variance) + 1e-8)
 
 
 def _finite(tree: Any) -> jax.Array:

@@ -3,10 +3,12 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from elbert.envs import World, WorldEnv, WorldVectorEnv, make_world
 from elbert.envs.infos import vector_benefits
@@ -93,7 +95,7 @@ def opened(
         else:
             yield HostProblem.of(gymnasium.vector.SyncVectorEnv([lambda: env]), _name(env))
     elif callable(env):
-        vector = gymnasium.vector.SyncVectorEnv([env] * copies)
+        vector = gymnasium.vector.SyncVectorEnv([partial(_made, env)] * copies, autoreset_mode=AutoresetMode.SAME_STEP)
         try:
             yield HostProblem.of(vector, _name(vector.envs[0]))
         finally:
@@ -103,6 +105,17 @@ def opened(
             f"The environment is {env!r}. Give the name of a world, a World, a Gymnasium environment, a function that "
             "makes one, or a vector environment."
         )
+
+
+def _made(make: Callable[[], Any]) -> SingleEnv:
+    """What the user's function makes, if it is an environment."""
+    env = make()
+    if not isinstance(env, gymnasium.Env):
+        raise InvalidInputError(
+            f"The function {getattr(make, '__name__', make)!r} made {type(env).__name__}. Let it return a Gymnasium "
+            "environment; a world or a vector environment is given as it is, not by a function."
+        )
+    return env
 
 
 def _only_housekeeping(env: gymnasium.Env[Any, Any]) -> bool:

@@ -3,7 +3,7 @@
 import difflib
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
@@ -110,6 +110,12 @@ class Settings:
                 f"steps = {batch} samples. Give a minibatch of at most that, or a longer rollout."
             )
         return settings  # pyright: ignore[reportReturnType]
+
+    @classmethod
+    def check_names(cls, given: Iterable[str]) -> None:
+        """Refuse names that are no settings."""
+        for name in given:
+            _known(cls.rules(), name)
 
     @classmethod
     def rules(cls) -> dict[str, tuple[Any, Rule]]:

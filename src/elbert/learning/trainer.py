@@ -96,8 +96,8 @@ class Trainer:
         self.host = HostCopies(problem, self.learner.model) if isinstance(problem, HostProblem) else None
         self._compiled = jax.jit(jax.vmap(self._iterate if self.host is None else self.learner.update))
         self._fresh = True  # whether the host's copies have to be reset before the next rollout
-        keys = jnp.stack([jax.random.key(member.seed) for member in self.members])
-        self.state: TrainState = jax.jit(jax.vmap(self._init))(keys)
+        states = [self._init(jax.random.key(member.seed)) for member in self.members]
+        self.state: TrainState = jax.tree.map(lambda *parts: jnp.stack(parts), *states)
         self.iteration, self.seconds = 0, 0.0
 
     @property
@@ -106,10 +106,16 @@ class Trainer:
         return self.settings.iterations
 
     def _init(self, key: jax.Array) -> TrainState:
+        """The state of one member.
+
+        Not compiled as a whole: orthogonal weights need LAPACK, and a compiled function with several such calls was
+        seen to wait for ever on a machine with two cores.
+        """
         key_worlds, key_learner = jax.random.split(key)
         worlds = None
         if isinstance(self.problem, WorldProblem):
-            worlds = acting.start(self.problem.world, key_worlds, self.settings.copies)
+            world, copies = self.problem.world, self.settings.copies
+            worlds = jax.block_until_ready(jax.jit(lambda k: acting.start(world, k, copies))(key_worlds))
         return self.learner.init(key_learner, worlds)
 
     def _iterate(self, state: TrainState, coefficients: Coefficients) -> tuple[TrainState, Metrics]:
@@ -164,12 +170,11 @@ class Trainer:
                 return
 
     def stored(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The state as named arrays. An environment on the host cannot be stored: its copies start new episodes."""
-        self._fresh = True
+        """The state as named arrays. The copies of an environment on the host are not in it."""
         return to_arrays(self.state)
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]], iteration: int, seconds: float) -> None:
-        """Go on from a stored state."""
+        """Go on from a stored state. Copies on the host start new episodes."""
         self.state = from_arrays(self.state, arrays)
         self.iteration, self.seconds, self._fresh = iteration, seconds, True
 

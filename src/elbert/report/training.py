@@ -15,7 +15,7 @@ from rich.text import Text
 from elbert.errors import InvalidInputError
 from elbert.experiments.runs import RunSummary
 from elbert.fairness.benefits import CAUTION
-from elbert.files import read_text, write_json, write_whole
+from elbert.files import FileError, read_text, write_json, write_whole
 from elbert.report.style import GROUP_COLOURS, GROUP_MARKERS, draw_figure
 
 if TYPE_CHECKING:
@@ -98,16 +98,19 @@ def comparison_rows(results: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple
     return rows
 
 
-HEADINGS = ("run", "method", "reward / step", "95 % interval", "bias", "95 % interval", "rates", "seconds")
+HEADINGS = ("run", "method", "reward / step", "95 % interval", "bias", "95 % interval", "rates", "s")
 
 
 def comparison_table(results: Sequence[tuple[str, dict[str, Any]]]) -> RenderableType:
     """Runs side by side for the terminal."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for i, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if i < 2 else "right", overflow="fold")
-    for row in comparison_rows(results):
-        table.add_row(*(Text(cell) for cell in row))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    rows = comparison_rows(results)
+    shown = [i for i, heading in enumerate(HEADINGS) if heading != "method" or any(row[0] != row[1] for row in rows)]
+    for i in shown:
+        folds = HEADINGS[i] in ("run", "rates")
+        table.add_column(HEADINGS[i], justify="left" if i < 2 else "right", overflow="fold", no_wrap=not folds)
+    for row in rows:
+        table.add_row(*(Text(row[i]) for i in shown))
     return table
 
 
@@ -129,13 +132,16 @@ def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequen
 
 
 def read_metrics(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Columns of a run's metrics, [iterations, seeds] each."""
+    """Columns of a run's metrics, [iterations, members] each."""
     rows = list(csv.DictReader(io.StringIO(read_text(path / "metrics.csv"))))
     if not rows:
         raise InvalidInputError(f"{path} has no metrics yet. Wait for its first iterations.")
-    seeds = len({row["seed"] for row in rows})
+    members = sum(row.get("iteration") == rows[0].get("iteration") for row in rows)
     names = ("steps", "seconds", "reward", "bias")
-    return {name: np.asarray([float(row[name]) for row in rows]).reshape(-1, seeds) for name in names}
+    try:
+        return {name: np.asarray([float(row[name]) for row in rows]).reshape(-1, members) for name in names}
+    except (KeyError, ValueError, TypeError) as error:
+        raise FileError(f"{path / 'metrics.csv'} is damaged: {error}.") from error
 
 
 def draw_curves(figure: "Figure", curves: Sequence[tuple[str, dict[str, np.ndarray[Any, Any]]]], env: str) -> None:
