@@ -87,6 +87,8 @@ def test_a_preset_of_ones_own(tmp_path):
         ({"method": "g-ppo", "alpha": 3.0}, "alpha has no effect with g-ppo"),
         ({"method": "r-ppo", "beta_1": 3.0}, "beta_1 has no effect with r-ppo, which uses zeta"),
         ({"method": "g-ppo", "penalty": lambda rates: rates.sum()}, "penalty of your own has no effect with g-ppo"),
+        ({"beta": 3.0, "penalty": lambda rates: rates.sum()}, "beta has no effect beside a penalty of your own"),
+        ({"beta": 3.0}, "beta has no effect on the hard bias"),
         ({"seed": -1}, "seeds are"),
         ({"demand_weight": [1.0, 2.0, 3.0]}, "demand_weight has 3 numbers. Give one for each of the 2 groups"),
         ({"world": {"horizont": 3}}, "lending has no parameter 'horizont'. Did you mean 'horizon'"),

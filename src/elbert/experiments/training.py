@@ -122,6 +122,12 @@ def train_many(
     resolved, parameters = _resolved(name, method, preset, world, settings, penalty, grid or {})
     members = _members(_seeds(seeds), grid or {})
     with opened(env, resolved.copies, parameters or None) as problem:
+        soft = resolved.bias_kind in ("soft", "centred") or (resolved.bias_kind == "auto" and problem.shape.groups > 2)
+        if not soft and ("beta" in settings or "beta" in (grid or {})):
+            raise InvalidInputError(
+                f"beta has no effect on the hard bias, which {problem.shape.groups} groups have unless bias_kind is "
+                "soft. Leave it out, or set bias_kind."
+            )
         trainer = Trainer(problem, resolved, method, members=members, penalty=penalty)
         stored = plain_parameters(parameters) if isinstance(env, str) else None
         if out is None:
@@ -302,6 +308,9 @@ def _resolved(
                     f"{given} has no effect with {method}, which uses {', '.join(rules.uses) or 'no such setting'}. "
                     "Leave it out, or choose another method."
                 )
+    for given in ("bias_kind", "beta"):
+        if penalty is not None and (given in settings or given in grid):
+            raise InvalidInputError(f"{given} has no effect beside a penalty of your own. Leave one of them out.")
     if penalty is not None and method != "elbert-po":
         raise InvalidInputError(f"A penalty of your own has no effect with {rules.name}. Use elbert-po.")
     if method == "elbert-po" and not (base.sets_alpha or "alpha" in settings or "alpha" in grid):
