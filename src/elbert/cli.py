@@ -42,7 +42,7 @@ def envs(
 
     known = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
     if as_json:
-        print(json.dumps(known[0] if name else known, indent=2))
+        _print_json(known[0] if name else known)
         return
     _console().print(description(known[0]) if name else listing(known))
 
@@ -101,7 +101,7 @@ def train(
     as_json
         Print the evaluation as JSON.
     """
-    from elbert.experiments.commands import assignments, run_folder
+    from elbert.experiments.commands import assignments, chosen_settings, run_folder
     from elbert.experiments.compilation import keep_compiled
     from elbert.experiments.evaluations import evaluate_run
     from elbert.experiments.training import environment_from, train_many
@@ -112,7 +112,7 @@ def train(
     keep_compiled()
     folder = run_folder(env, method, out, resume=resume)
     given = {"alpha": alpha, "beta": beta, "steps": steps}
-    chosen = {name: value for name, value in given.items() if value is not None} | assignments(settings, "--set")
+    chosen = chosen_settings(given, settings)
     Settings.check_names(chosen)
     where = environment_from(env)
     with LiveDisplay(f"{method} on {env}") as display:
@@ -135,7 +135,7 @@ def train(
     if evaluate:
         with waiting("evaluating") as tick:
             result, _ = evaluate_run(folder, env=None if isinstance(where, str) else where, tick=tick)
-        print(json.dumps(result, indent=2)) if as_json else _console().print(result_table(result))
+        _print_json(result) if as_json else _console().print(result_table(result))
     print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
 
 
@@ -185,7 +185,7 @@ def evaluate(
     how |= {"deterministic": deterministic, "env": where}
     with waiting("evaluating") as tick:
         result, _ = evaluate_run(run, store=protocol == "default" and not changed, tick=tick, **how)
-    print(json.dumps(result, indent=2)) if as_json else _console().print(result_table(result))
+    _print_json(result) if as_json else _console().print(result_table(result))
 
 
 @app.command
@@ -205,7 +205,7 @@ def runs(
     from elbert.report.training import runs_table
 
     found = list(find_runs(folder))
-    print(json.dumps([run.to_dict() for run in found], indent=2)) if as_json else _console().print(runs_table(found))
+    _print_json([run.to_dict() for run in found]) if as_json else _console().print(runs_table(found))
 
 
 @app.command
@@ -232,7 +232,7 @@ def compare(
     results = [(name, stored_evaluation(path)) for name, path in names_of(run)]
     written = write_comparison(results, run, out)
     if as_json:
-        print(json.dumps(dict(results), indent=2))
+        _print_json(dict(results))
         return
     _console().print(comparison_table(results))
     print("Written: " + ", ".join(str(path) for path in written))
@@ -259,12 +259,16 @@ def temporal(
     readings = temporal_example()
     written = write_temporal(readings, out)
     if as_json:
-        print(json.dumps([reading.to_dict() for reading in readings], indent=2))
+        _print_json([reading.to_dict() for reading in readings])
         return
     _console().print(rich_table(readings))
     print("Both approve 100 of 101 blue and 1 of 101 red applicants; step-wise notions call A unbiased and B biased.")
     print("The long-term benefit rate gives both the same bias, and every decision the same weight.")
     print("Written: " + ", ".join(str(path) for path in written))
+
+
+def _print_json(content: Any) -> None:
+    print(json.dumps(content, indent=2, allow_nan=False))
 
 
 def _console() -> "Console":

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import ElbertError
+
+ASIDE = re.compile(r"\..+\.[0-9a-f]{16}")
+"""Names of files that are being written."""
 
 
 class FileError(ElbertError, OSError):
@@ -38,6 +42,14 @@ def write_whole(path: Path, content: bytes | str) -> None:
             f"Cannot write {path} ({error.strerror or error}). Name a folder that can be written, on a disk with room. "
             "What stood there before is unchanged."
         ) from error
+
+
+def remove_begun(folder: Path) -> None:
+    """Take away what was begun aside in a folder by writers that were killed. Call it when nobody else writes there."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if ASIDE.fullmatch(path.name):
+                _remove(path)
 
 
 def read_text(path: Path) -> str:

@@ -61,7 +61,9 @@ def coefficients(**given):
 def estimates(reward, before, after, eta=None):
     zeros = jnp.zeros((len(reward), 1, 2))
     eta = eta or Totals(jnp.ones((1, 2)), jnp.ones((1, 2)))
-    return Estimates(jnp.asarray(reward), zeros, zeros, eta, jnp.asarray(before), jnp.asarray(after))
+    return Estimates(
+        jnp.asarray(reward), zeros, zeros, eta, jnp.asarray(before), jnp.asarray(after), jnp.ones(np.shape(reward))
+    )
 
 
 def test_a_group_without_demand_moves_nothing():

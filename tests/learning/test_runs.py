@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -19,18 +20,20 @@ import elbert
 from elbert.errors import InvalidInputError
 from elbert.experiments import runs as run_module
 from elbert.experiments import training
-from elbert.experiments.evaluations import evaluate_run
-from elbert.experiments.runs import RunFolder, find_runs, summary
+from elbert.experiments.evaluations import evaluate_run, over_seeds
+from elbert.experiments.runs import RunFolder, find_runs, only_writer, summary
 from elbert.experiments.training import InterruptedRunError
 from elbert.files import FileError, read_tensors
 from elbert.learning import DivergedError
 
 TINY: dict[str, Any] = {"copies": 4, "rollout": 64, "minibatch": 64, "hidden": [4], "epochs": 1, "steps": 4 * 64 * 12}
 WORLD: dict[str, Any] = {"horizon": 64}
+SMALL = ["--set", "minibatch=60", "--set", "hidden=[4]", "--set", "epochs=1"]
 OPTIONS = [
     *("--set", "copies=4", "--set", "rollout=64", "--set", "minibatch=64", "--set", "hidden=[4]", "--set", "epochs=1"),
     *("--world", "horizon=64"),
 ]
+ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"ELBERT_COMPILATION_CACHE": ""}
 
 
@@ -289,7 +292,7 @@ SCHEMA = {"env", "method", "episodes", "horizon", "reward", "bias", "groups", "t
 
 
 def test_the_commands_from_training_to_comparison(tmp_path):
-    train = ["train", "infectious", "--steps", "1920", *OPTIONS[:-2], "--set", "rollout=60", "--set", "minibatch=60"]
+    train = ["train", "infectious", "--steps", "1920", "--set", "copies=4", "--set", "rollout=60", *SMALL]
     done = cli(*train, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "elbert-po on infectious: 8/8" in done.stderr
@@ -340,7 +343,11 @@ def test_the_commands_from_training_to_comparison(tmp_path):
         (["train", "lending", "--steps", "-3"], "steps is -3"),
         (["train", "lending", "--resume"], "No unfinished run of elbert-po on lending is in runs"),
         (["train", "no_such_module:make"], "names no function that makes an environment"),
-        (["evaluate", "nowhere"], "nowhere holds no agent yet"),
+        (["evaluate", "nowhere"], "There is no run in nowhere"),
+        (["train", "lending", "--alpha", "3", "--set", "alpha=5"], "alpha is given twice, by --alpha and by --set"),
+        (["train", "lending", "--set", "gamma=0.9", "--set", "gamma=0.8"], "--set gives gamma twice"),
+        (["train", "lending", "--preset", "broken.toml"], "lending is 3, not a section"),
+        (["train", "lending", "--preset", "tables.toml"], "world must be a table"),
         (["runs", "nowhere"], "There is no folder nowhere"),
         (["compare"], "No runs were given"),
     ],
@@ -350,6 +357,8 @@ def test_mistakes_get_a_message_and_no_traceback(arguments, says, tmp_path, monk
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ELBERT_COMPILATION_CACHE", "")
+    (tmp_path / "broken.toml").write_text("lending = 3")
+    (tmp_path / "tables.toml").write_text("[lending]\nworld = 3")
     monkeypatch.setattr(sys, "argv", ["elbert", *arguments])
     with pytest.raises(SystemExit) as caught:
         module.main()
@@ -366,7 +375,7 @@ def test_runs_are_found_in_every_state(whole, tmp_path):
         folder.mkdir()
         for part in ("config.json", "manifest.json", "metrics.csv"):
             (folder / part).write_bytes((whole / part).read_bytes())
-    RunFolder(tmp_path / "killed").note(status="running", process=2**22 + 1)
+    RunFolder(tmp_path / "killed").note(status="running")  # and nobody holds its lock
     (tmp_path / "broken" / "manifest.json").write_text("{")
     states = {run.path.name: run.status for run in find_runs(tmp_path)}
     assert states == {"finished": "finished", "killed": "killed", "broken": "damaged"}
@@ -378,3 +387,95 @@ def test_evaluations_over_seeds_are_means(whole):
     assert result["reward"]["mean"] == pytest.approx(np.mean([one.reward.mean for one in each]))
     assert result["bias"]["estimate"] == pytest.approx(np.mean([one.criterion.bias.estimate for one in each]))
     assert result["reward"]["ci"][0] < result["reward"]["mean"] < result["reward"]["ci"][1]
+
+
+def test_one_writer_at_a_time(whole, tmp_path):
+    out = tmp_path / "run"
+    with only_writer(out), pytest.raises(InvalidInputError, match=r"Another process trains in .*run now"):
+        elbert.train("lending", world=WORLD, out=out, **TINY)
+    assert not (out / "config.json").exists()
+    for part in ("config.json", "manifest.json", "metrics.csv"):
+        (out / part).write_bytes((whole / part).read_bytes())
+    RunFolder(out).note(status="running")
+    with only_writer(out):
+        assert summary(out).status == "running"
+    assert summary(out).status == "killed"
+
+
+def test_what_a_killed_writer_began_is_taken_away(tmp_path):
+    begun = tmp_path / "checkpoints" / ".00000004.safetensors.0123456789abcdef"
+    begun.parent.mkdir()
+    begun.write_bytes(b"half")
+    mine = tmp_path / ".notes"
+    mine.write_text("mine")
+    with only_writer(tmp_path):
+        assert not begun.exists()
+    assert mine.exists()
+
+
+def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
+    for part in ("config.json", "manifest.json", "metrics.csv", "agent-0.safetensors", "agent-1.safetensors"):
+        (tmp_path / part).write_bytes((whole / part).read_bytes())
+    run = RunFolder(tmp_path)
+    evaluate_run(tmp_path, episodes=5, horizon=64)
+    assert run.evaluation() is not None
+    run.note(iteration=13)
+    assert run.evaluation() is None
+    (tmp_path / "evaluation.json").write_text("{}")
+    with pytest.raises(FileError, match=r"evaluation.json is damaged: it lacks env"):
+        run.evaluation()
+    assert summary(tmp_path).status == "damaged"
+
+
+def test_several_criteria_over_seeds(tmp_path):
+    world: dict[str, Any] = WORLD | {"notion": "equalized-odds"}
+    agents = elbert.train_many("lending", seeds=2, world=world, out=tmp_path / "run", **(TINY | {"steps": 4 * 64}))
+    each = [agent.evaluate(20) for agent in agents]
+    result = over_seeds(each, [0, 1])
+    assert len(result["criteria"]) == 2
+    for c, part in enumerate(result["criteria"]):
+        assert part["bias"]["estimate"] == pytest.approx(np.mean([e.report.criteria[c].bias.estimate for e in each]))
+    assert result["bias"]["estimate"] == max(part["bias"]["estimate"] for part in result["criteria"])
+
+
+def test_a_grid_in_a_folder_is_told_apart(tmp_path):
+    out = tmp_path / "grid"
+    elbert.train_many(
+        "lending", seeds=1, grid={"alpha": [1.0, 9.0]}, world=WORLD, out=out, **(TINY | {"steps": 4 * 64})
+    )
+    assert [elbert.load(out, member=i).settings.alpha for i in range(2)] == [1.0, 9.0]
+    with pytest.raises(InvalidInputError, match="Say which one"):
+        elbert.load(out, seed=0)
+    with pytest.raises(InvalidInputError, match="trained with different coefficients"):
+        evaluate_run(out)
+    rows = list(csv.DictReader((out / "metrics.csv").read_text().splitlines()))
+    assert [row["alpha"] for row in rows] == ["1.0", "9.0"]
+
+
+def test_an_environment_in_a_file_trains_from_the_command_line(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from tests.learning.tiny import ProbeEnv\n\ndef make():\n    return ProbeEnv()\n"
+    )
+    options = ["--set", "copies=2", "--set", "rollout=32", "--set", "minibatch=32", "--steps", "128", "--alpha", "10"]
+    done = subprocess.run(
+        command("train", "mine.py:make", *options, "--json"),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["env"] == "ProbeEnv"
+    assert (tmp_path / "runs" / "mine-elbert-po-1" / "agent.safetensors").exists()
+
+
+def test_an_unexpected_error_of_the_system_is_a_message(monkeypatch, capsys):
+    from elbert import cli as module
+
+    def broken(*_):
+        raise OSError(5, "Input/output error", "disk")
+
+    monkeypatch.setattr(module, "app", broken)
+    with pytest.raises(SystemExit):
+        module.main()
+    assert capsys.readouterr().err == "elbert: disk: Input/output error\n"

@@ -241,9 +241,44 @@ def test_an_iteration_leaks_no_tracers():
     assert jax.tree.map(lambda x: x.shape, state) == jax.tree.map(lambda x: x.shape, trainer.state)
 
 
+def test_rows_that_are_mere_resets_change_nothing():
+    """Whatever stands in a row that does not count, the update is the same."""
+    settings = Settings.of({"copies": 4, "rollout": 12, "minibatch": 48, "hidden": [4], "steps": 96})
+    learner = Learner(
+        settings,
+        get_method("a-ppo", settings),
+        distribution_for(Tiny().action_space),
+        observation=3,
+        criteria=1,
+        groups=3,
+    )
+    state, shown = learner.init(jax.random.key(0)), rollout()
+    counted = np.ones((12, 4), bool)
+    counted[5, 2] = False
+    outcomes = []
+    for filling in (0.0, 50.0):
+        filled = shown._replace(counted=counted, terminated=shown.terminated.at[4, 2].set(True))  # ends before it
+        for name in ("reward", "supply", "demand"):
+            filled = filled._replace(**{name: getattr(filled, name).at[5, 2].set(filling)})
+        outcomes.append(jax.jit(learner.update)(state, filled, learner.coefficients()))
+    for one, other in zip(*(jax.tree.leaves((o[0].weights, o[0].scale)) for o in outcomes), strict=True):
+        assert np.allclose(one, other, atol=1e-6)
+
+
+def test_an_agent_sees_as_its_weights_were_trained():
+    trainer = train("g-ppo", seeds=1, world=Tiny(), steps=16 * 32)
+    assert float(trainer.state.moments.seen[0]) == 0, "the first rollout was not normalised"
+    assert float(trainer.state.gathered.seen[0]) == 16 * 32
+    trainer.step()
+    assert float(trainer.state.moments.seen[0]) == 16 * 32
+
+
 def test_one_environment_a_factory_and_the_same_seed():
     short: dict[str, Any] = HOST | {"steps": 64 * 4, "copies": 2, "minibatch": 32}
-    one = elbert.train(ProbeEnv(), method="g-ppo", **short)
+    with pytest.raises(InvalidInputError, match="copies is 2, but the environment that was given has 1"):
+        elbert.train(ProbeEnv(), method="g-ppo", **short)
+    alone = {name: value for name, value in short.items() if name != "copies"}
+    one = elbert.train(ProbeEnv(), method="g-ppo", **alone)
     first, second = (elbert.train(ProbeEnv, method="g-ppo", **short) for _ in range(2))
     assert (one.settings.copies, first.settings.copies) == (1, 2)
     for a, b in zip(jax.tree.leaves(first.weights), jax.tree.leaves(second.weights), strict=True):

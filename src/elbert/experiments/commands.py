@@ -18,11 +18,22 @@ def assignments(given: Sequence[str] | None, option: str) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise InvalidInputError(f"{option} {text!r} is not name=value. Write for example {option} gamma=0.999.")
+        if name in pairs:
+            raise InvalidInputError(f"{option} gives {name} twice. Leave one of them out.")
         try:
             pairs[name] = json.loads(value)
         except ValueError:
             pairs[name] = value
     return pairs
+
+
+def chosen_settings(options: dict[str, Any], given: Sequence[str] | None) -> dict[str, Any]:
+    """Settings from options of their own (None: not given) and from --set; one that comes by both is refused."""
+    named = {name: value for name, value in options.items() if value is not None}
+    others = assignments(given, "--set")
+    for name in named.keys() & others.keys():
+        raise InvalidInputError(f"{name} is given twice, by --{name} and by --set. Leave one of them out.")
+    return named | others
 
 
 def run_folder(env: str, method: str, out: Path | None, *, resume: bool) -> Path:

@@ -26,7 +26,16 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.files import FileError, read_json, read_tensors, read_text, write_json, write_tensors, write_whole
+from elbert.files import (
+    FileError,
+    read_json,
+    read_tensors,
+    read_text,
+    remove_begun,
+    write_json,
+    write_tensors,
+    write_whole,
+)
 from elbert.learning import Agent, Metrics, Progress, Trainer
 from elbert.learning.agent import agents_of
 from elbert.learning.trees import MismatchError
@@ -34,6 +43,9 @@ from elbert.learning.trees import MismatchError
 LOCK = ".lock"
 KEPT = 2
 """Checkpoints that are kept: if the latest is damaged, there is one before it."""
+
+EVALUATED = ("env", "method", "episodes", "horizon", "reward", "bias", "groups", "criteria", "train_seconds")
+"""What an evaluation cannot be without."""
 
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 
@@ -46,7 +58,7 @@ def only_writer(path: Path) -> Iterator[None]:
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path / LOCK)
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=1.0)  # `elbert runs` holds it for a moment while it looks
     except Timeout as error:
         raise InvalidInputError(
             f"Another process trains in {path} now. Wait for it, or give another folder."
@@ -56,6 +68,8 @@ def only_writer(path: Path) -> Iterator[None]:
             f"Cannot write {path} ({error.strerror or error}). Name a folder that can be written."
         ) from error
     try:
+        for folder in (path, path / "checkpoints"):
+            remove_begun(folder)
         yield
     finally:
         lock.release()
@@ -160,6 +174,8 @@ class RunFolder:
 
     def agents(self) -> list[Agent]:
         """The agents of the latest checkpoint, one per seed."""
+        if not self.path.is_dir():
+            raise FileError(f"There is no run in {self.path}. `elbert runs` lists those that are there.")
         paths = sorted(self.path.glob("agent*.safetensors"), key=lambda path: (len(path.name), path.name))
         if not paths:
             raise FileError(f"{self.path} holds no agent yet.")
@@ -171,7 +187,10 @@ class RunFolder:
         if not path.exists():
             return None
         content = read_json(path)
-        return content if content.get("iteration") == self.manifest["iteration"] else None
+        missing = [key for key in EVALUATED if key not in content]
+        if missing:
+            raise FileError(f"{path} is damaged: it lacks {', '.join(missing)}. Remove it; it is then made anew.")
+        return content if content.get("iteration") == self.manifest.get("iteration") else None
 
     def _checkpoints(self) -> list[Path]:
         """The latest first."""
@@ -220,7 +239,7 @@ def summary(path: Path) -> RunSummary:
     try:
         config, manifest = run.config, run.manifest
         status = manifest["status"]
-        if status == "running" and not _alive(manifest):
+        if status == "running" and not _alive(path, manifest):
             status = "killed"
         reward, bias, evaluated = _level(run)
         return RunSummary(
@@ -285,17 +304,20 @@ def _manifest(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _alive(manifest: dict[str, Any]) -> bool:
-    """Whether the process that trains may still be there; of another machine nothing is known."""
+def _alive(path: Path, manifest: dict[str, Any]) -> bool:
+    """Whether somebody still trains here: holds the lock, which the system takes back from a process that died.
+
+    Of another machine nothing is known.
+    """
+    from filelock import FileLock, Timeout
+
     if manifest["host"] != socket.gethostname():
         return True
     try:
-        os.kill(manifest["process"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
+        with FileLock(path / LOCK, timeout=0):
+            return False
+    except (Timeout, OSError):  # held, or a folder of somebody else's
         return True
-    return True
 
 
 def _now() -> str:

@@ -28,6 +28,7 @@ from elbert.learning import (
     DivergedError,
     Environment,
     Evaluation,
+    HostProblem,
     Member,
     Method,
     Settings,
@@ -127,6 +128,11 @@ def train_many(
             raise InvalidInputError(
                 f"beta has no effect on the hard bias, which {problem.shape.groups} groups have unless bias_kind is "
                 "soft. Leave it out, or set bias_kind."
+            )
+        if "copies" in settings and isinstance(problem, HostProblem) and problem.env.num_envs != resolved.copies:
+            raise InvalidInputError(
+                f"copies is {resolved.copies}, but the environment that was given has {problem.env.num_envs}. Give a "
+                "function that makes an environment, or leave copies out."
             )
         trainer = Trainer(problem, resolved, method, members=members, penalty=penalty)
         stored = plain_parameters(parameters) if isinstance(env, str) else None
@@ -344,6 +350,8 @@ def _members(seeds: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> list[Me
 
 def _same(stored: dict[str, Any], asked: dict[str, Any], out: Path) -> None:
     """Refuse to go on with a run under other settings."""
+    if not isinstance(stored.get("settings"), dict):
+        raise FileError(f"{out / 'config.json'} is damaged: it holds no settings.")
     flat = [content | content["settings"] | {"settings": None} for content in (stored, asked)]
     for key in flat[1]:
         if flat[0].get(key) != flat[1][key]:

@@ -14,7 +14,8 @@ from elbert.learning.advantages import (
 from elbert.learning.agent import About, Agent
 from elbert.learning.estimates import Estimates, Rollout, advantages
 from elbert.learning.evaluation import Evaluation
-from elbert.learning.ppo import Learner, Metrics, TrainState
+from elbert.learning.metrics import Metrics
+from elbert.learning.ppo import Learner, TrainState
 from elbert.learning.problem import Environment, HostProblem, WorldProblem, opened
 from elbert.learning.settings import Settings
 from elbert.learning.trainer import Callback, DivergedError, Member, Progress, Trainer

@@ -117,12 +117,13 @@ def a_ppo(estimates: Estimates, coefficients: Coefficients, penalty: Penalty, *,
     before, after = estimates.bias_before, estimates.bias_after
     level = jnp.minimum(0.0, coefficients.omega - before)
     growth = jnp.where(before > coefficients.omega, jnp.minimum(0.0, before - after), 0.0)
-    scaled = _min_max if scaling == "min-max" else lambda term: term
+    scaled = partial(_min_max, counted=estimates.counted) if scaling == "min-max" else lambda term: term
     return scaled(estimates.reward) + coefficients.beta_1 * scaled(level) + coefficients.beta_2 * scaled(growth)
 
 
-def _min_max(term: jax.Array) -> jax.Array:
-    low, high = jnp.min(term), jnp.max(term)
+def _min_max(term: jax.Array, counted: jax.Array) -> jax.Array:
+    low = jnp.min(jnp.where(counted > 0, term, jnp.inf))
+    high = jnp.max(jnp.where(counted > 0, term, -jnp.inf))
     return jnp.where(high > low, (term - low) / jnp.where(high > low, high - low, 1.0), 0.0)
 
 

@@ -52,6 +52,7 @@ class Estimates(NamedTuple):
     eta: Totals  # [criteria, groups] each: expected totals of an episode
     bias_before: jax.Array  # [...] bias of the running episode before the step
     bias_after: jax.Array  # [...] and after it
+    counted: jax.Array  # [...] 1, or 0 where a copy was only reset: such a row says nothing
 
 
 def signals_of(reward: jax.Array, supply: jax.Array, demand: jax.Array) -> jax.Array:

@@ -17,8 +17,7 @@ import optax
 
 from elbert.errors import InvalidInputError
 from elbert.fairness.penalties import Penalty
-from elbert.fairness.rates import bias, soft_bias
-from elbert.learning.advantages import Coefficients, Method, known_rates, penalty_of
+from elbert.learning.advantages import Coefficients, Method, penalty_of
 from elbert.learning.distributions import Distribution
 from elbert.learning.estimates import (
     Estimates,
@@ -32,6 +31,7 @@ from elbert.learning.estimates import (
     signals_of,
     split_signals,
 )
+from elbert.learning.metrics import Estimated, Losses, Metrics, metrics_of
 from elbert.learning.networks import Model, Moments, Scale, Weights
 from elbert.learning.settings import Settings
 
@@ -47,37 +47,14 @@ class TrainState(NamedTuple):
 
     weights: Weights
     optimiser: Any
-    moments: Moments  # of the observations
+    moments: Moments  # of the observations, as the weights were last trained with
+    gathered: Moments  # of all observations so far: what the next iteration uses
     scale: Scale  # of the signals' values
     running: Running  # episodes under way
     window: Window  # whole episodes
     worlds: Any  # states and observations of the copies; None if they live on the host
     key: jax.Array
     iteration: jax.Array  # []
-
-
-class Metrics(NamedTuple):
-    """What one iteration showed."""
-
-    reward: jax.Array  # [] mean per step, of the world (not of the method)
-    supply: jax.Array  # [criteria, groups] mean per step
-    demand: jax.Array  # [criteria, groups] mean per step
-    rates: jax.Array  # [criteria, groups] eta_S / eta_D; NaN without demand
-    bias: jax.Array  # [] the largest over criteria
-    soft_bias: jax.Array  # [] the largest over criteria
-    episodes: jax.Array  # [] that ended in this rollout
-    policy_loss: jax.Array  # []
-    value_loss: jax.Array  # [] mean over signals in their scale; their sum for separate critics
-    entropy: jax.Array  # []
-    kl: jax.Array  # [] of the old policy from the new one, E[(ratio - 1) - log ratio]
-    clip_fraction: jax.Array  # []
-    gradient_norm: jax.Array  # []
-    explained_variance: jax.Array  # [] of the reward's value
-    finite: jax.Array  # [len(CAUSES)] bool: whether each of `CAUSES` is all finite
-
-
-CAUSES = ("observations", "rewards", "supply", "demand", "values", "advantages", "losses", "gradients", "weights")
-"""What can be the first to become infinite or NaN, in the order in which one leads to the next."""
 
 
 class Learner:
@@ -142,10 +119,12 @@ class Learner:
         size, signals, copies = self.model.observation, self.model.signals, self.settings.copies
         none = jnp.zeros((self.criteria, self.groups), jnp.float32)
         each = jnp.zeros((copies, self.criteria, self.groups), jnp.float32)
+        unseen = Moments(jnp.zeros((), jnp.float32), jnp.zeros(size, jnp.float32), jnp.zeros(size, jnp.float32))
         return TrainState(
             weights,
             self.optimiser.init(weights),  # pyright: ignore[reportArgumentType]
-            Moments(jnp.zeros((), jnp.float32), jnp.zeros(size, jnp.float32), jnp.zeros(size, jnp.float32)),
+            unseen,
+            unseen,
             Scale(jnp.zeros(signals, jnp.float32), jnp.ones(signals, jnp.float32)),
             Running(each, each, jnp.ones(copies, jnp.float32)),
             Window(none, none, jnp.zeros((), jnp.float32)),
@@ -154,7 +133,7 @@ class Learner:
             jnp.zeros((), jnp.int32),
         )
 
-    def estimate(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> "Estimated":
+    def estimate(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> Estimated:
         """Advantages of all signals and episode totals from a rollout, with the critic as it is."""
         s, model = self.settings, self.model
         running, done, deltas = episode_totals(
@@ -170,7 +149,7 @@ class Learner:
             reward = self.method.reward(reward, deltas[1], coefficients)
         signals = signals_of(reward, rollout.supply, rollout.demand)
         observed, following = (
-            model.normalised(state.moments, part) for part in (rollout.observation, rollout.next_observation)
+            model.normalised(state.gathered, part) for part in (rollout.observation, rollout.next_observation)
         )
         values, next_values = (self._values(state, part) for part in (observed, following))
         ended = rollout.terminated | rollout.truncated
@@ -178,7 +157,8 @@ class Learner:
         raw = advantages(signals, values, next_values, terminal, ended, gamma=s.gamma, gae_lambda=s.gae_lambda)
         raw = jnp.where(rollout.counted[..., None], raw, 0.0)  # where a copy was only reset there is nothing to learn
         reward, supply, demand = split_signals(raw, self.criteria, self.groups)
-        estimates = Estimates(reward, supply, demand, eta_of(window, running), deltas[0], deltas[1])
+        counted = rollout.counted.astype(jnp.float32)
+        estimates = Estimates(reward, supply, demand, eta_of(window, running), deltas[0], deltas[1], counted)
         return Estimated(estimates, observed, values, raw + values, running, window, done)
 
     def update(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> tuple[TrainState, Metrics]:
@@ -186,28 +166,31 @@ class Learner:
         s = self.settings
         key, key_epochs = jax.random.split(state.key)
         known = self.estimate(state, rollout, coefficients)
-        scale = self._moved_scale(state, known.targets)
+        scale = self._moved_scale(state, known.targets, known.estimates.counted)
         weights = self.model.rescaled(state.weights, state.scale, scale)
         penalty = penalty_of(s, coefficients.beta) if self.penalty is None else self.penalty
         combine = partial(self._advantage, coefficients=coefficients, penalty=penalty)
         later = s.standardise_over == "minibatch"
-        counted = rollout.counted.astype(jnp.float32)
         samples = Samples(
             _one_axis(known.observed),
             _one_axis(rollout.action),
             _one_axis(rollout.log_prob),
             _one_axis((known.targets - scale.mean[None, None]) / scale.deviation[None, None]),
-            _one_axis(counted),
-            self._flat(known.estimates if later else combine(known.estimates, counted)),
+            _one_axis(known.estimates.counted),
+            self._flat(known.estimates if later else combine(known.estimates)),
         )
         left = 1.0 if s.anneal == "none" else 1.0 - state.iteration / s.iterations
-        to_advantage = combine if later else lambda advantage, _: advantage
+        to_advantage = combine if later else lambda advantage: advantage
         weights, optimiser, losses = self._epochs(
             weights, state.optimiser, samples, to_advantage, left * s.entropy_weight, key_epochs
         )
-        moments = self._moved_moments(state.moments, rollout.observation) if s.normalise_observations else state.moments
-        metrics = self._metrics(rollout, known, coefficients, losses, weights)
-        changed = state._replace(weights=weights, optimiser=optimiser, moments=moments, scale=scale, key=key)
+        gathered = state.gathered
+        if s.normalise_observations:
+            gathered = self._moved_moments(gathered, rollout.observation)
+        metrics = metrics_of(rollout, known, losses, weights, coefficients.beta)
+        changed = state._replace(weights=weights, optimiser=optimiser, scale=scale, key=key)._replace(
+            moments=state.gathered, gathered=gathered
+        )
         return changed._replace(running=known.running, window=known.window, iteration=state.iteration + 1), metrics
 
     def _values(self, state: TrainState, observations: jax.Array) -> jax.Array:
@@ -216,14 +199,15 @@ class Learner:
         scaled = self.model.scaled_values(state.weights, flat).reshape(*observations.shape[:-1], -1)
         return scaled * state.scale.deviation[None, None] + state.scale.mean[None, None]
 
-    def _moved_scale(self, state: TrainState, targets: jax.Array) -> Scale:
+    def _moved_scale(self, state: TrainState, targets: jax.Array, counted: jax.Array) -> Scale:
         """Running mean and deviation of the targets; all of the first iteration's, then a tenth of each."""
         if not self.settings.scale_values:
             return state.scale
         keep = jnp.where(state.iteration == 0, 0.0, SCALE_MEMORY)
-        mean = keep * state.scale.mean + (1 - keep) * jnp.mean(targets, axis=(0, 1))
+        weight = (counted / jnp.maximum(jnp.sum(counted), 1.0))[..., None]
+        mean = keep * state.scale.mean + (1 - keep) * jnp.sum(weight * targets, axis=(0, 1))
         old = state.scale.deviation**2 + (state.scale.mean - mean) ** 2
-        new = jnp.mean((targets - mean[None, None]) ** 2, axis=(0, 1))
+        new = jnp.sum(weight * (targets - mean[None, None]) ** 2, axis=(0, 1))
         return Scale(mean, jnp.maximum(jnp.sqrt(keep * old + (1 - keep) * new), 1e-4))
 
     @staticmethod
@@ -241,10 +225,9 @@ class Learner:
             moments.squares + squares + apart**2 * moments.seen * count / total,
         )
 
-    def _advantage(
-        self, estimates: Estimates, counted: jax.Array, coefficients: Coefficients, penalty: Penalty
-    ) -> jax.Array:
+    def _advantage(self, estimates: Estimates, coefficients: Coefficients, penalty: Penalty) -> jax.Array:
         """The method's advantage, standardised as the settings say. [...] as `estimates.reward`"""
+        counted = estimates.counted
         if self.settings.standardise == "per-signal":
             estimates = estimates._replace(
                 **{name: _standardised(getattr(estimates, name), counted) for name in ("reward", "supply", "demand")}
@@ -267,7 +250,7 @@ class Learner:
         """Time and copies in one axis; eta has neither and is repeated nowhere."""
         if not isinstance(part, Estimates):
             return _one_axis(part)
-        each = ("reward", "supply", "demand", "bias_before", "bias_after")
+        each = ("reward", "supply", "demand", "bias_before", "bias_after", "counted")
         return part._replace(**{name: _one_axis(getattr(part, name)) for name in each})
 
     def _epochs(
@@ -278,7 +261,7 @@ class Learner:
         to_advantage: Any,
         entropy_weight: Any,
         key: jax.Array,
-    ) -> tuple[Weights, Any, "Losses"]:
+    ) -> tuple[Weights, Any, Losses]:
         """Several passes over the samples in random minibatches."""
         s = self.settings
         used = self.minibatches * min(s.minibatch, s.batch)
@@ -294,7 +277,7 @@ class Learner:
                 weights, optimiser = carry
                 if eta is not None:
                     batch = batch._replace(estimates=batch.estimates._replace(eta=eta))
-                advantage = to_advantage(batch.estimates, batch.counted)
+                advantage = to_advantage(batch.estimates)
                 slope = jax.value_and_grad(self._loss, has_aux=True)
                 (_, losses), gradient = slope(weights, batch, advantage, entropy_weight)
                 changes, optimiser = self.optimiser.update(gradient, optimiser, weights)
@@ -308,7 +291,7 @@ class Learner:
 
     def _loss(
         self, weights: Weights, batch: "Samples", advantage: jax.Array, entropy_weight: Any
-    ) -> tuple[jax.Array, "Losses"]:
+    ) -> tuple[jax.Array, Losses]:
         """-mean min(r A, clip(r) A) + c_v mean_k (V_k - target_k)**2 - c_e entropy, r = pi / pi_old."""
         s, model = self.settings, self.model
         numbers = model.policy(weights, batch.observation)
@@ -328,65 +311,6 @@ class Learner:
         total = policy + s.value_weight * value - entropy_weight * entropy
         return total, Losses(policy, value, entropy, kl, clip_fraction, jnp.zeros(()))
 
-    def _metrics(
-        self,
-        rollout: Rollout,
-        known: "Estimated",
-        coefficients: Coefficients,
-        losses: "Losses",
-        weights: Weights,
-    ) -> Metrics:
-        eta, values, targets = known.estimates.eta, known.values, known.targets
-        counted = rollout.counted.astype(jnp.float32)
-        count = jnp.maximum(jnp.sum(counted), 1.0)
-        rates = known_rates(eta)
-        steady = rates - jnp.max(rates, axis=-1, keepdims=True)
-        last = jax.tree.map(lambda x: jnp.mean(x[-1]), losses)
-        spread = jnp.var(targets[..., 0])
-        unexplained = jnp.var(targets[..., 0] - values[..., 0]) / jnp.where(spread > 0, spread, 1.0)
-        finite = jnp.stack(
-            [
-                _finite(rollout.observation),
-                _finite(rollout.reward),
-                _finite(rollout.supply),
-                _finite(rollout.demand),
-                _finite(values),
-                _finite(targets),
-                _finite((losses.policy, losses.value)),
-                _finite(losses.gradient_norm),
-                _finite(weights),
-            ]
-        )
-        return Metrics(
-            jnp.sum(rollout.reward * counted) / count,
-            jnp.sum(rollout.supply * counted[..., None, None], axis=(0, 1)) / count,
-            jnp.sum(rollout.demand * counted[..., None, None], axis=(0, 1)) / count,
-            jnp.where(eta.demand > 0, rates, jnp.nan),
-            jnp.max(bias(rates)),
-            jnp.max(soft_bias(steady, beta=coefficients.beta)),
-            known.done.episodes,
-            last.policy,
-            last.value,
-            last.entropy,
-            last.kl,
-            last.clip_fraction,
-            last.gradient_norm,
-            jnp.where(spread > 0, 1 - unexplained, 0.0),
-            finite,
-        )
-
-
-class Estimated(NamedTuple):
-    """What a rollout says under the present critic."""
-
-    estimates: Estimates
-    observed: jax.Array  # [T, N, observation] normalised
-    values: jax.Array  # [T, N, signals] in the signals' own units
-    targets: jax.Array  # [T, N, signals] what the values should have been
-    running: Running
-    window: Window
-    done: Window  # episodes that ended in this rollout
-
 
 class Samples(NamedTuple):
     """What a gradient step sees of each step."""
@@ -397,17 +321,6 @@ class Samples(NamedTuple):
     targets: jax.Array  # [B, signals] in the signals' scale
     counted: jax.Array  # [B] 1 or 0
     estimates: Any  # [B] one advantage, or `Estimates` to be combined within each minibatch
-
-
-class Losses(NamedTuple):
-    """Of one gradient step."""
-
-    policy: jax.Array
-    value: jax.Array
-    entropy: jax.Array
-    kl: jax.Array
-    clip_fraction: jax.Array
-    gradient_norm: jax.Array
 
 
 def _one_axis(x: jax.Array) -> jax.Array:
@@ -422,7 +335,3 @@ def _standardised(x: jax.Array, counted: jax.Array) -> jax.Array:
     mean = jnp.sum(weight * x, axis=axes, keepdims=True)
     variance = jnp.sum(weight * (x - mean) ** 2, axis=axes, keepdims=True)
     return (x - mean) / (jnp.sqrt(variance) + 1e-8)
-
-
-def _finite(tree: Any) -> jax.Array:
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))

@@ -14,7 +14,8 @@ from elbert.fairness.penalties import Penalty
 from elbert.learning import rollout as acting
 from elbert.learning.advantages import Coefficients, Method, get_method
 from elbert.learning.host import HostCopies
-from elbert.learning.ppo import CAUSES, Learner, Metrics, TrainState
+from elbert.learning.metrics import CAUSES, Metrics
+from elbert.learning.ppo import Learner, TrainState
 from elbert.learning.problem import HostProblem, WorldProblem
 from elbert.learning.settings import Settings
 from elbert.learning.trees import from_arrays, to_arrays
@@ -128,14 +129,14 @@ class Trainer:
             worlds = acting.start(world, key_reset, s.copies)
             state = state._replace(worlds=worlds, running=acting.restarted(state.running))
         worlds, shown = acting.collect(
-            world, self.learner.model, state.weights, state.moments, state.worlds, key_rollout, s.rollout
+            world, self.learner.model, state.weights, state.gathered, state.worlds, key_rollout, s.rollout
         )
         return self.learner.update(state._replace(worlds=worlds), shown, coefficients)
 
     def _iterate_on_host(self) -> tuple[TrainState, Metrics]:
         assert self.host is not None
         state = self.state
-        weights, moments = jax.tree.map(lambda x: x[0], (state.weights, state.moments))
+        weights, moments = jax.tree.map(lambda x: x[0], (state.weights, state.gathered))
         if self._fresh or self.settings.reset_each_rollout:
             words = np.random.SeedSequence([self.members[0].seed, self.iteration]).generate_state(1)
             self.host.restart(int(words[0] // 2))
