@@ -18,8 +18,6 @@ app = App(
     help="Long-term fairness in sequential decisions: total benefit given over total benefit due, per group.",
     version=__version__,
 )
-reproduce = App(name="reproduce", help="Make the paper's experiments again.")
-app.command(reproduce)
 
 
 @app.command
@@ -238,33 +236,55 @@ def compare(
     print("Written: " + ", ".join(str(path) for path in written))
 
 
-@reproduce.command
-def temporal(
-    *,
+@app.command
+def reproduce(
+    *experiment: str,
+    preset: str = "fast",
+    seeds: int | None = None,
+    env: Annotated[list[str] | None, Parameter(negative=())] = None,
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    workers: int | None = None,
     out: Path = Path("reproduction"),
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """Show the paper's two loan trajectories under step-wise notions and under the long-term benefit rate.
+    """Make the paper's experiments again: tables and figures with the published numbers beside ours.
+
+    What has been trained before is found in the folder and not trained again; an interrupted command goes on.
 
     Parameters
     ----------
+    experiment
+        main, original, alpha, beta, supply-demand, notions, demand, details, temporal; all of them if none is named.
+    preset
+        fast, paper, or the path of a TOML file.
+    seeds
+        Of every training; 3 by default, 1 with --quick.
+    env
+        Only in this environment; may be given several times.
+    quick
+        A first complete picture: fewer steps and evaluation episodes, one seed.
+    workers
+        Trainings at a time; as many as there are cores by default, but at most 8.
     out
-        Folder for the table (Markdown, JSON) and the picture (PNG, SVG).
+        Folder for runs, tables (Markdown, JSON) and figures (PNG, SVG).
     as_json
-        Print the numbers as JSON instead of a table.
+        Print the numbers as JSON instead of tables.
     """
-    from elbert.experiments.temporal import temporal_example
-    from elbert.report.temporal import rich_table, write_temporal
+    from elbert.report.live import StandingDisplay
+    from elbert.report.reproduce import reproduced
 
-    readings = temporal_example()
-    written = write_temporal(readings, out)
+    with StandingDisplay("reproduce") as display:
+        found = reproduced(
+            experiment, preset=preset, seeds=seeds, envs=env, quick=quick, workers=workers, out=out, tell=display
+        )
     if as_json:
-        _print_json([reading.to_dict() for reading in readings])
+        _print_json(found.to_dict())
         return
-    _console().print(rich_table(readings))
-    print("Both approve 100 of 101 blue and 1 of 101 red applicants; step-wise notions call A unbiased and B biased.")
-    print("The long-term benefit rate gives both the same bias, and every decision the same weight.")
-    print("Written: " + ", ".join(str(path) for path in written))
+    for part in found.tables:
+        _console().print(part)
+    print("Written: " + ", ".join(str(path) for path in found.written))
+    if found.failed:
+        raise ElbertError(found.failures)
 
 
 def _print_json(content: Any) -> None:

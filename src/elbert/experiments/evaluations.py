@@ -61,7 +61,9 @@ def evaluate_run(path: Path, *, store: bool = True, **how: Any) -> tuple[dict[st
             "them one by one: elbert.load(folder, member=...)."
         )
     iteration = run.manifest["iteration"]
-    evaluations = [evaluate(agent, **how) for agent in agents]
+    # every seed meets episodes of its own, so that an interval over seeds covers both kinds of chance
+    first = how.get("seed", 1)
+    evaluations = [evaluate(agent, **(how | {"seed": first + i})) for i, agent in enumerate(agents)]
     result = over_seeds(evaluations, [agent.about.seed for agent in agents])
     if store:
         write_json(

@@ -181,7 +181,7 @@ def _iterate(run: RunFolder, config: dict[str, Any], trainer: Trainer, callbacks
     """The iterations of a run, with everything that is written on the way."""
     out = run.path
     write, save = Clock(METRICS_SECONDS), Clock(CHECKPOINT_SECONDS)
-    with _asked_to_stop() as asked:
+    with asked_to_stop() as asked:
         try:
             for progress in trainer:
                 run.record(progress)
@@ -362,7 +362,7 @@ def _same(stored: dict[str, Any], asked: dict[str, Any], out: Path) -> None:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[list[int]]:
+def asked_to_stop() -> Iterator[list[int]]:
     """Collects the first SIGINT or SIGTERM, so that the iteration under way can end; a second one acts at once."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():

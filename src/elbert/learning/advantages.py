@@ -100,11 +100,16 @@ def g_ppo(estimates: Estimates, coefficients: Coefficients, penalty: Penalty) ->
 def r_ppo_reward(reward: jax.Array, bias_after: jax.Array, coefficients: Coefficients, *, form: str) -> jax.Array:
     """r - zeta * Delta where Delta >= omega ("threshold"), or r + zeta * min(0, omega - Delta) ("excess").   [...]
 
-    Delta is the bias of the running episode after the step.
+    Delta is the bias of the running episode after the step. "as-printed" is the formula of the paper's appendix,
+    r + zeta * Delta, which rewards bias.
     """
     excess = coefficients.omega - bias_after
-    punished = jnp.where(excess <= 0, -bias_after, 0.0) if form == "threshold" else jnp.minimum(0.0, excess)
-    return reward + coefficients.zeta * punished
+    terms = {
+        "threshold": jnp.where(excess <= 0, -bias_after, 0.0),
+        "excess": jnp.minimum(0.0, excess),
+        "as-printed": bias_after,
+    }
+    return reward + coefficients.zeta * terms[form]
 
 
 def a_ppo(estimates: Estimates, coefficients: Coefficients, penalty: Penalty, *, scaling: str) -> jax.Array:

@@ -42,7 +42,9 @@ class Settings:
     penalty_form: Annotated[
         str,
         Rule(
-            "r-ppo: zeta * Delta from omega on (threshold), or zeta * (Delta - omega)", choices=("threshold", "excess")
+            "r-ppo takes off zeta * Delta from omega on (threshold) or zeta * (Delta - omega) above it (excess); "
+            "as-printed: the paper's formula, which adds zeta * Delta",
+            choices=("threshold", "excess", "as-printed"),
         ),
     ] = "threshold"
     beta_1: Annotated[float, Rule("weight of the bias above omega (a-ppo)", low=0)] = 0.1

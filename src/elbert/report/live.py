@@ -8,11 +8,14 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 import numpy as np
+from rich.markup import escape
 from rich.text import Text
 
+from elbert.experiments.reproduction import Standing
 from elbert.learning import Progress
 
 SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_STANDINGS = 20.0
 
 
 @contextmanager
@@ -90,6 +93,61 @@ class LiveDisplay:
             print(f"{self.title}: {done}, {seconds}{rest}, {facts(progress)}", file=self.stream, flush=True)
 
 
+class StandingDisplay:
+    """Shows how far many trainings are: a bar in a terminal, a line from time to time elsewhere."""
+
+    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        """The title stands in front."""
+        self.title, self.stream = title, stream or sys.stderr
+        self._bar: Any = None
+        self._task: Any = None
+        self._last: tuple[float, int] = (-SECONDS_BETWEEN_STANDINGS, -1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(file=self.stream)
+        if console.is_terminal and self._bar is None:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.fields[done]}"),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[rest]}"),
+                console=console,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self.title, total=None, done="", rest="")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, standing: Standing) -> None:
+        """Show the standing."""
+        self._start()
+        done = f"{standing.done}/{standing.total} trainings"
+        running = ", ".join(f"{name} {100 * part:.0f} %" for name, part in standing.running)
+        left = "" if standing.left is None else f"{_duration(standing.left)} left"
+        if self._bar is not None:
+            part = standing.done + sum(fraction for _, fraction in standing.running)
+            self._bar.update(
+                self._task, total=standing.total, completed=part, done=done, rest=escape(f"{left}  {running}")
+            )
+            return
+        now = time.monotonic()
+        if now - self._last[0] >= SECONDS_BETWEEN_STANDINGS or standing.done != self._last[1]:
+            self._last = now, standing.done
+            parts = [f"{self.title}: {done}", f"{standing.seconds:.0f} s", left, running]
+            print(", ".join(part for part in parts if part), file=self.stream, flush=True)
+
+
 def facts(progress: Progress) -> str:
     """Reward, bias and rates of the last rollout, means over seeds."""
     metrics = progress.metrics
@@ -103,4 +161,8 @@ def _left(now: float, first: tuple[float, int], progress: Progress) -> str:
     if not done:
         return ""
     seconds = (now - first[0]) / done * (progress.iterations - progress.iteration)
+    return _duration(seconds)
+
+
+def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

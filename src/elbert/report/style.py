@@ -19,6 +19,7 @@ BLUE, VERMILION, GREY, INK = "#0072B2", "#D55E00", "#8C8C8C", "#222222"
 GROUP_COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", GREY)
 GROUP_HATCHES = ("", "///", "...", "xx", "\\\\\\", "++", "oo", "--")
 GROUP_MARKERS = ("o", "s", "^", "D", "v", "P", "h", "X")
+SERIES_LINES = ("-", "--", ":", "-.")
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -78,3 +79,12 @@ def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float], dpi
         draw(figure)
         canvas.draw()
         return np.array(canvas.buffer_rgba())[..., :3].copy()
+
+
+def series_style(i: int) -> dict[str, Any]:
+    """Colour, line and marker of the i-th series: each tells them apart without the others."""
+    return {
+        "color": GROUP_COLOURS[i % len(GROUP_COLOURS)],
+        "linestyle": SERIES_LINES[i % len(SERIES_LINES)],
+        "marker": GROUP_MARKERS[i % len(GROUP_MARKERS)],
+    }

@@ -24,6 +24,12 @@ NOTIONS = (
 )
 
 
+EXPLANATION = (
+    "Both approve 100 of 101 blue and 1 of 101 red applicants; step-wise notions call A unbiased and B biased.\n"
+    "The long-term benefit rate gives both the same bias, and every decision the same weight."
+)
+
+
 def table_rows(readings: Sequence[Reading]) -> list[tuple[str, ...]]:
     """The table, row by row: a label and a cell per trajectory."""
     rows = [

@@ -1,7 +1,5 @@
 """Runs as tables, and learning curves."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +13,13 @@ from rich.text import Text
 from elbert.errors import InvalidInputError
 from elbert.experiments.runs import RunSummary
 from elbert.fairness.benefits import CAUTION
-from elbert.files import FileError, read_text, write_json, write_whole
-from elbert.report.style import GROUP_COLOURS, GROUP_MARKERS, draw_figure
+from elbert.files import write_json, write_whole
+from elbert.report.curves import draw_curve, labels_of, read_metrics
+from elbert.report.scatter import Point, draw_scatter, point_of
+from elbert.report.style import draw_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-LINES = ("-", "--", ":", "-.")
 
 
 def runs_table(runs: Sequence[RunSummary]) -> RenderableType:
@@ -115,7 +113,7 @@ def comparison_table(results: Sequence[tuple[str, dict[str, Any]]]) -> Renderabl
 
 
 def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequence[Path], folder: Path) -> list[Path]:
-    """Table (Markdown, JSON) and learning curves (PNG, SVG) of some runs."""
+    """Table (Markdown, JSON), learning curves and reward against bias (PNG, SVG) of some runs."""
     environments = sorted({result["env"] for _, result in results})
     if len(environments) > 1:
         raise InvalidInputError(
@@ -128,44 +126,35 @@ def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequen
     write_json(data, dict(results))
     curves = [(name, read_metrics(path)) for (name, _), path in zip(results, runs, strict=True)]
     figures = draw_figure(lambda figure: draw_curves(figure, curves, environments[0]), (9.0, 3.4), folder / "curves")
+    points = [point for name, result in results if (point := point_of(name, result)) is not None]
+    if points:
+        height = 3.4 + 0.1 * len(points)
+        figures += draw_figure(
+            lambda figure: draw_comparison(figure, points, environments[0]), (5.5, height), folder / "scatter"
+        )
     return [table, data, *figures]
-
-
-def read_metrics(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Columns of a run's metrics, [iterations, members] each."""
-    rows = list(csv.DictReader(io.StringIO(read_text(path / "metrics.csv"))))
-    if not rows:
-        raise InvalidInputError(f"{path} has no metrics yet. Wait for its first iterations.")
-    members = sum(row.get("iteration") == rows[0].get("iteration") for row in rows)
-    names = ("steps", "seconds", "reward", "bias")
-    try:
-        return {name: np.asarray([float(row[name]) for row in rows]).reshape(-1, members) for name in names}
-    except (KeyError, ValueError, TypeError) as error:
-        raise FileError(f"{path / 'metrics.csv'} is damaged: {error}.") from error
 
 
 def draw_curves(figure: "Figure", curves: Sequence[tuple[str, dict[str, np.ndarray[Any, Any]]]], env: str) -> None:
     """Reward and bias of the rollouts over training; a band from the lowest to the highest seed."""
     left, right = figure.subplots(1, 2)
     for i, (name, curve) in enumerate(curves):
-        style = {
-            "color": GROUP_COLOURS[i % len(GROUP_COLOURS)],
-            "linestyle": LINES[i % len(LINES)],
-            "marker": GROUP_MARKERS[i % len(GROUP_MARKERS)],
-            "markevery": max(1, len(curve["steps"]) // 8),
-            "markersize": 4,
-        }
-        steps = curve["steps"].mean(axis=1) / 1e6
         for axes, column in ((left, "reward"), (right, "bias")):
-            axes.plot(steps, curve[column].mean(axis=1), label=name, **style)
-            if curve[column].shape[1] > 1:
-                low, high = curve[column].min(axis=1), curve[column].max(axis=1)
-                axes.fill_between(steps, low, high, color=style["color"], alpha=0.15, lw=0)
+            draw_curve(axes, curve, column, i, name)
     left.set(title=f"Reward in {env}", xlabel="million steps", ylabel="reward per step (more is better)")
     right.set(title="Bias", xlabel="million steps", ylabel="bias of a rollout (0: equal rates)")
     right.set_ylim(bottom=0)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+    figure.legend(*labels_of(left), loc="outside lower center", ncols=4)
+
+
+def draw_comparison(figure: "Figure", points: Sequence[Point], env: str) -> None:
+    """Reward against bias of evaluated runs, with the front of those that no other beats."""
+    axes = figure.subplots()
+    draw_scatter(axes, points)
+    axes.set_title(f"Evaluated in {env}")
+    handles, labels = labels_of(axes)
+    columns = max(1, min(2, 60 // max(len(label) for label in labels))) if labels else 1
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def _interval(ci: Sequence[float] | None) -> str:
