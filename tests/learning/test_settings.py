@@ -1,6 +1,8 @@
 """Settings and presets refuse what makes no sense, and say what would."""
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalOperand=false, reportOperatorIssue=false
 
+from pathlib import Path
+
 import pytest
 
 import elbert
@@ -102,3 +104,11 @@ def test_training_is_refused_where_a_setting_would_have_no_effect(arguments, say
 def test_an_environment_of_ones_own_must_say_what_bias_weighs():
     with pytest.raises(InvalidInputError, match="elbert-po needs alpha here"):
         elbert.train(lambda: None)
+
+
+def test_the_documentation_lists_every_setting_as_it_is():
+    page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text()
+    for name, (_, rule) in Settings.rules().items():
+        shown = Settings().to_dict()[name]
+        choices = f" ({', '.join(rule.choices)})" if rule.choices else ""
+        assert f"| `{name}` | {shown} | {rule.meaning}{choices} |" in page

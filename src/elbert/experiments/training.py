@@ -129,6 +129,8 @@ def train_many(
                 f"beta has no effect on the hard bias, which {problem.shape.groups} groups have unless bias_kind is "
                 "soft. Leave it out, or set bias_kind."
             )
+        if "initial_deviation" in settings and not problem.shape.actions.learns_deviation:
+            raise InvalidInputError("initial_deviation has no effect on choices, only on real-valued actions.")
         if "copies" in settings and isinstance(problem, HostProblem) and problem.env.num_envs != resolved.copies:
             raise InvalidInputError(
                 f"copies is {resolved.copies}, but the environment that was given has {problem.env.num_envs}. Give a "

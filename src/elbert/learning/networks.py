@@ -4,6 +4,7 @@ A `Model` holds what never changes (shapes, the kind of distribution); what is l
 that goes in and comes out of pure functions.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -95,7 +96,8 @@ class Model:
             keys = jax.random.split(key_critic, self.signals)
             each = [Network(k, (*trunk, 1), s.activation, 1.0) for k in keys]
             critic = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
-        return Weights(actor, jnp.zeros(d.size if d.learns_deviation else 0, jnp.float32), critic)
+        log_std = jnp.full(d.size if d.learns_deviation else 0, math.log(s.initial_deviation), jnp.float32)
+        return Weights(actor, log_std, critic)
 
     def policy(self, weights: Weights, observations: jax.Array) -> jax.Array:
         """The numbers of the distribution over actions. [batch, observation] -> [batch, numbers]"""

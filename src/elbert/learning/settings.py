@@ -97,6 +97,9 @@ class Settings:
         str, Rule("one trunk with a head per signal, or a network for each", choices=("shared", "separate"))
     ] = "shared"
     scale_values: Annotated[bool, Rule("heads predict values scaled to each signal's mean and deviation")] = True
+    initial_deviation: Annotated[
+        float, Rule("of real-valued actions at the start of training (Box actions only)", low=0, open_low=True)
+    ] = 1.0
     normalise_observations: Annotated[bool, Rule("observations with running mean 0 and deviation 1")] = True
 
     @classmethod
