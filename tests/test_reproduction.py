@@ -2,6 +2,7 @@
 # pyright: reportArgumentType=false
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from elbert.experiments import reproduction
 from elbert.experiments.plans import EXPERIMENTS, MAIN, Experiment, Job, Panel, Series, experiment
 from elbert.experiments.reproduction import do_jobs, finished
 from elbert.experiments.verdicts import cell, published, rows_of, verdict
+from elbert.learning import DivergedError
 from elbert.report.curves import extremes, smoothed
 from elbert.report.reproduce import reproduced
 from elbert.report.reproduction import cells, markdown
@@ -35,7 +37,6 @@ world = { horizon = 60 }
 elbert-po = { alpha = 100.0 }
 [infectious]
 elbert-po = { alpha = 10.0 }
-a-ppo = { learning_rate = 1e38, scale_values = false }
 [infectious-harder]
 elbert-po = { alpha = 10.0 }
 [attention]
@@ -215,10 +216,10 @@ def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_
 ENVIRONMENT = os.environ | {"ELBERT_COMPILATION_CACHE": ""}
 
 
-def test_side_by_side_stopped_resumed_and_with_a_failure(preset, tmp_path):
+def test_side_by_side_stopped_and_resumed(preset, tmp_path):
     out = tmp_path / "out"
-    options = ["--preset", preset, "--seeds", "1", "--env", "infectious", "--workers", "2", "--out", str(out)]
-    command = [sys.executable, "-m", "elbert", "reproduce", "original", *options]
+    options = ["--preset", preset, "--seeds", "1", "--env", "infectious-harder", "--workers", "2", "--out", str(out)]
+    command = [sys.executable, "-m", "elbert", "reproduce", "demand", "--quick", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     limit = time.monotonic() + 120
     while not list(out.glob("runs/*/checkpoints/*.safetensors")) and time.monotonic() < limit:
@@ -228,13 +229,36 @@ def test_side_by_side_stopped_resumed_and_with_a_failure(preset, tmp_path):
     assert process.returncode == 128 + signal.SIGTERM, errors
     assert "The same command goes on" in errors
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
-    assert done.returncode == 2, done.stderr
-    assert "1 trainings failed" in done.stderr
-    assert "became infinite or NaN" in done.stderr
-    assert "4/4 trainings" in done.stderr
-    rows = json.loads((out / "original.json").read_text())["rows"]
-    assert [bool(row.get("missing")) for row in rows] == [False, False, False, True]
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "3/3 trainings" in done.stderr
+    rows = json.loads((out / "demand.json").read_text())["rows"]
+    assert [row.get("missing", False) for row in rows] == [False] * 3
+
+
+def test_what_fails_is_named_and_the_rest_is_shown(preset, tmp_path, monkeypatch):
+    def fails(job, *rest):
+        raise DivergedError("the weights became infinite or NaN")
+
+    monkeypatch.setattr(reproduction, "do_job", fails)
+    how = {"preset": preset, "seeds": 2, "envs": ["lending"], "quick": True, "workers": 1, "out": tmp_path / "out"}
+    found = reproduced(("main", "temporal"), tell=lambda standing: None, **how)
+    assert len(found.failed) == 4
+    assert "4 trainings failed; tables and figures are without them." in found.failures
+    assert "the weights became infinite or NaN" in found.failures
+    assert "not there" in (tmp_path / "out" / "main.md").read_text()
+    assert (tmp_path / "out" / "temporal.png").exists()
+
+
+def test_a_process_that_dies_is_a_failure():
+    class Dead:
+        exitcode = -9
+
+        def join(self):
+            pass
+
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    theirs.close()
+    assert reproduction._reason(Dead(), ours) == "its process ended with code -9"
 
 
 def test_a_run_without_evaluation_is_not_finished(preset, tmp_path):
