@@ -116,7 +116,7 @@ def test_totals_carry_over_between_rollouts_shorter_than_an_episode():
     window = Window(nothing[0], nothing[0], jnp.zeros(()))
     seen = []
     for supply, ended in (([1, 0], [0, 0]), ([1, 1], [0, 1]), ([0, 0], [0, 0]), ([0, 0], [0, 1])):
-        running, done, _ = episode_totals(
+        running, done, *_ = episode_totals(
             course(supply, np.asarray(ended, bool)), running, discount=1.0, extra_demand=0.0, with_bias=False
         )
         window = moved_window(window, done, 1)
@@ -130,7 +130,7 @@ def test_a_discount_for_totals_weighs_later_steps_less():
     nothing = jnp.zeros((1, 1, 1))
     running = Running(nothing, nothing, jnp.ones(1))
     ended = np.asarray([False, False, True, False])
-    running, done, _ = episode_totals(
+    running, done, *_ = episode_totals(
         course([1, 1, 1, 1], ended), running, discount=0.5, extra_demand=0.0, with_bias=False
     )
     assert float(done.supply[0, 0]) == 1.75

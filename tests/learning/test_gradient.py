@@ -108,7 +108,8 @@ def test_only_standardising_after_combining_keeps_the_gradient():
 
     def correlation(standardise):
         _, other, _ = problem({"groups": 2}, chosen, None, standardise=standardise)
-        return np.corrcoef(exact, np.ravel(other._advantage(known.estimates, c, _penalty(learner, c))))[0, 1]
+        combined = other._advantage(known.estimates, c, _penalty(learner, c), state.dual)
+        return np.corrcoef(exact, np.ravel(combined))[0, 1]
 
     assert correlation("combined") == pytest.approx(1, abs=1e-6)
     assert correlation("none") == pytest.approx(1, abs=1e-6)

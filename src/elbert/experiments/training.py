@@ -321,10 +321,18 @@ def _resolved(
             raise InvalidInputError(f"{given} has no effect beside a penalty of your own. Leave one of them out.")
     if penalty is not None and method != "elbert-po":
         raise InvalidInputError(f"A penalty of your own has no effect with {rules.name}. Use elbert-po.")
-    if method == "elbert-po" and not (base.sets_alpha or "alpha" in settings or "alpha" in grid):
+    limited = resolved.max_bias is not None or "max_bias" in grid
+    if limited:
+        for given in ("alpha", "bias_kind", "beta"):
+            if given in settings or given in grid or penalty is not None:
+                name = given if given in settings or given in grid else "a penalty of your own"
+                raise InvalidInputError(f"{name} has no effect beside max_bias, the limit. Leave one of them out.")
+        resolved = Settings.of({"alpha": 0.0, "max_bias": resolved.max_bias or grid["max_bias"][0]}, resolved)
+    if method == "elbert-po" and not (limited or base.sets_alpha or "alpha" in settings or "alpha" in grid):
         raise InvalidInputError(
-            "elbert-po needs alpha here: the reward of an episode that one unit of squared bias is worth. 100 times "
-            "the reward of an episode makes a bias of 0.1 weigh as much as all reward."
+            "elbert-po needs max_bias here, the largest bias to be allowed; or alpha, the reward of an episode that one "
+            "unit of squared bias is worth: 100 times the reward of an episode makes a bias of 0.1 weigh as much as "
+            "all reward."
         )
     for given, values in grid.items():
         if given not in COEFFICIENTS:

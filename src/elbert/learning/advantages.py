@@ -30,6 +30,7 @@ class Coefficients(NamedTuple):
     omega: Any  # []
     beta_1: Any  # []
     beta_2: Any  # []
+    max_bias: Any  # [] limit on the bias, where the settings have one
 
 
 AdvantageFunction: TypeAlias = Callable[[Estimates, Coefficients, Penalty], jax.Array]
@@ -147,7 +148,7 @@ def get_method(method: "str | Method | Callable[..., Any]", settings: Settings) 
         )
     named = {
         "elbert-po": Method(
-            "elbert-po", elbert_po, uses=("alpha", "bias_kind", "beta", "demand_weight", "eta_discount")
+            "elbert-po", elbert_po, uses=("alpha", "max_bias", "bias_kind", "beta", "demand_weight", "eta_discount")
         ),
         "g-ppo": Method("g-ppo", g_ppo),
         "r-ppo": Method(

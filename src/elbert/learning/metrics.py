@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from elbert.fairness.rates import bias, soft_bias
 from elbert.learning.advantages import known_rates
-from elbert.learning.estimates import Estimates, Rollout, Running, Window
+from elbert.learning.estimates import Estimates, Rollout, Running, Squares, Window
+from elbert.learning.multiplier import Dual
 from elbert.learning.networks import Weights
 
 
@@ -28,6 +29,9 @@ class Metrics(NamedTuple):
     clip_fraction: jax.Array  # []
     gradient_norm: jax.Array  # []
     explained_variance: jax.Array  # [] of the reward's value
+    mu: jax.Array  # [criteria] relative multiplier of a limit on the bias; 0 without one
+    price: jax.Array  # [criteria] reward of an episode per unit of bias; 0 without a limit
+    limited_bias: jax.Array  # [criteria] the bias as the limit's controller sees it
     finite: jax.Array  # [len(CAUSES)] bool: whether each of `CAUSES` is all finite
 
 
@@ -45,6 +49,7 @@ class Estimated(NamedTuple):
     running: Running
     window: Window
     done: Window  # episodes that ended in this rollout
+    squares: Squares  # their second moments
 
 
 class Losses(NamedTuple):
@@ -58,7 +63,7 @@ class Losses(NamedTuple):
     gradient_norm: jax.Array
 
 
-def metrics_of(rollout: Rollout, known: Estimated, losses: Losses, weights: Weights, beta: Any) -> Metrics:
+def metrics_of(rollout: Rollout, known: Estimated, losses: Losses, weights: Weights, dual: Dual, beta: Any) -> Metrics:
     """The metrics of an iteration; losses are of the last epoch, beta is the temperature of the soft bias."""
     eta, values, targets = known.estimates.eta, known.values, known.targets
     counted = known.estimates.counted
@@ -94,6 +99,9 @@ def metrics_of(rollout: Rollout, known: Estimated, losses: Losses, weights: Weig
         last.clip_fraction,
         last.gradient_norm,
         jnp.where(spread > 0, 1 - unexplained, 0.0),
+        dual.mu,
+        dual.price,
+        dual.bias,
         jnp.stack([_finite(part) for part in finite]),
     )
 

@@ -17,6 +17,7 @@ import optax
 
 from elbert.errors import InvalidInputError
 from elbert.fairness.penalties import Penalty
+from elbert.learning import multiplier
 from elbert.learning.advantages import Coefficients, Method, penalty_of
 from elbert.learning.distributions import Distribution
 from elbert.learning.estimates import (
@@ -32,11 +33,15 @@ from elbert.learning.estimates import (
     split_signals,
 )
 from elbert.learning.metrics import Estimated, Losses, Metrics, metrics_of
+from elbert.learning.multiplier import Dual
 from elbert.learning.networks import Model, Moments, Scale, Weights
 from elbert.learning.settings import Settings
 
 SCALE_MEMORY = 0.9
 """How much of the signals' scale an iteration keeps from those before it."""
+
+PRICE_MEMORY = 0.95
+"""How much of the price of a limit an iteration keeps from those before it."""
 
 SHUFFLED = 2**15
 """Rollouts with more samples than this are shuffled in blocks."""
@@ -52,6 +57,7 @@ class TrainState(NamedTuple):
     scale: Scale  # of the signals' values
     running: Running  # episodes under way
     window: Window  # whole episodes
+    dual: Dual  # multipliers of a limit on the bias
     worlds: Any  # states and observations of the copies; None if they live on the host
     key: jax.Array
     iteration: jax.Array  # []
@@ -108,7 +114,9 @@ class Learner:
                 + (f", or {self.criteria} x {self.groups} for every criterion's." if self.criteria > 1 else ".")
             )
         rows = jnp.asarray(weight, jnp.float32).reshape(-1, self.groups)
-        numbers = (jnp.asarray(x, jnp.float32) for x in (s.alpha, s.beta, s.zeta, s.omega, s.beta_1, s.beta_2))
+        limit = 1.0 if s.max_bias is None else s.max_bias
+        given = (s.alpha, s.beta, s.zeta, s.omega, s.beta_1, s.beta_2, limit)
+        numbers = (jnp.asarray(x, jnp.float32) for x in given)
         alpha, beta, *others = numbers
         return Coefficients(alpha, beta, jnp.broadcast_to(rows, (self.criteria, self.groups)), *others)
 
@@ -128,6 +136,7 @@ class Learner:
             Scale(jnp.zeros(signals, jnp.float32), jnp.ones(signals, jnp.float32)),
             Running(each, each, jnp.ones(copies, jnp.float32)),
             Window(none, none, jnp.zeros((), jnp.float32)),
+            multiplier.start(self.criteria, self.groups),
             worlds,
             key,
             jnp.zeros((), jnp.int32),
@@ -136,12 +145,13 @@ class Learner:
     def estimate(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> Estimated:
         """Advantages of all signals and episode totals from a rollout, with the critic as it is."""
         s, model = self.settings, self.model
-        running, done, deltas = episode_totals(
+        running, done, squares, deltas = episode_totals(
             rollout,
             state.running,
             discount=s.eta_discount,
             extra_demand=s.extra_demand,
             with_bias=self.method.needs_running_bias,
+            with_squares=s.max_bias is not None,
         )
         window = moved_window(state.window, done, s.copies)
         reward = rollout.reward
@@ -159,7 +169,7 @@ class Learner:
         reward, supply, demand = split_signals(raw, self.criteria, self.groups)
         counted = rollout.counted.astype(jnp.float32)
         estimates = Estimates(reward, supply, demand, eta_of(window, running), deltas[0], deltas[1], counted)
-        return Estimated(estimates, observed, values, raw + values, running, window, done)
+        return Estimated(estimates, observed, values, raw + values, running, window, done, squares)
 
     def update(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> tuple[TrainState, Metrics]:
         """Learn from a rollout."""
@@ -169,7 +179,9 @@ class Learner:
         scale = self._moved_scale(state, known.targets, known.estimates.counted)
         weights = self.model.rescaled(state.weights, state.scale, scale)
         penalty = penalty_of(s, coefficients.beta) if self.penalty is None else self.penalty
-        combine = partial(self._advantage, coefficients=coefficients, penalty=penalty)
+        left = 1.0 if s.anneal == "none" else 1.0 - state.iteration / s.iterations
+        dual = state.dual if s.max_bias is None else self._controlled(state, known, coefficients, left)
+        combine = partial(self._advantage, coefficients=coefficients, penalty=penalty, dual=dual)
         later = s.standardise_over == "minibatch"
         samples = Samples(
             _one_axis(known.observed),
@@ -179,7 +191,6 @@ class Learner:
             _one_axis(known.estimates.counted),
             self._flat(known.estimates if later else combine(known.estimates)),
         )
-        left = 1.0 if s.anneal == "none" else 1.0 - state.iteration / s.iterations
         to_advantage = combine if later else lambda advantage: advantage
         weights, optimiser, losses = self._epochs(
             weights, state.optimiser, samples, to_advantage, left * s.entropy_weight, key_epochs
@@ -187,8 +198,8 @@ class Learner:
         gathered = state.gathered
         if s.normalise_observations:
             gathered = self._moved_moments(gathered, rollout.observation)
-        metrics = metrics_of(rollout, known, losses, weights, coefficients.beta)
-        changed = state._replace(weights=weights, optimiser=optimiser, scale=scale, key=key)._replace(
+        metrics = metrics_of(rollout, known, losses, weights, dual, coefficients.beta)
+        changed = state._replace(dual=dual, weights=weights, optimiser=optimiser, scale=scale, key=key)._replace(
             moments=state.gathered, gathered=gathered
         )
         return changed._replace(running=known.running, window=known.window, iteration=state.iteration + 1), metrics
@@ -225,14 +236,29 @@ class Learner:
             moments.squares + squares + apart**2 * moments.seen * count / total,
         )
 
-    def _advantage(self, estimates: Estimates, coefficients: Coefficients, penalty: Penalty) -> jax.Array:
+    def _controlled(self, state: TrainState, known: Estimated, coefficients: Coefficients, left: Any) -> Dual:
+        """The multipliers after this rollout; their prices fade with those of earlier ones."""
+        limit = coefficients.max_bias
+        dual = multiplier.controlled(state.dual, known.done, known.squares, limit=limit, gain=left)
+        slope = multiplier.slopes(dual, limit)
+        _, price = multiplier.limited_advantage(known.estimates, slope, dual.mu)
+        keep = jnp.where(state.iteration == 0, 0.0, PRICE_MEMORY)
+        return dual._replace(price=keep * state.dual.price + (1 - keep) * price)
+
+    def _advantage(self, estimates: Estimates, coefficients: Coefficients, penalty: Penalty, dual: Dual) -> jax.Array:
         """The method's advantage, standardised as the settings say. [...] as `estimates.reward`"""
         counted = estimates.counted
         if self.settings.standardise == "per-signal":
             estimates = estimates._replace(
                 **{name: _standardised(getattr(estimates, name), counted) for name in ("reward", "supply", "demand")}
             )
-        combined = self.method.advantage(estimates, coefficients, penalty)
+        if self.settings.max_bias is None:
+            combined = self.method.advantage(estimates, coefficients, penalty)
+        else:
+            slope = multiplier.slopes(dual, coefficients.max_bias)
+            combined, _ = multiplier.limited_advantage(estimates, slope, dual.mu)
+            demanded = jnp.tensordot(estimates.demand, coefficients.demand_weight, ((-2, -1), (0, 1)))
+            combined = combined + demanded / (jnp.std(estimates.reward) + 1e-8)
         if combined.shape != estimates.reward.shape:
             raise InvalidInputError(
                 f"The method {self.method.name} gives an advantage of shape {combined.shape}. Give one number per "

@@ -26,6 +26,10 @@ class Settings:
 
     # what is optimised
     alpha: Annotated[float, Rule("weight of the penalty against the episode's reward (elbert-po)", low=0)] = 0.0
+    max_bias: Annotated[
+        float | None,
+        Rule("largest bias to be allowed, in place of alpha (elbert-po); none: no limit", low=0, open_low=True),
+    ] = None
     bias_kind: Annotated[
         str,
         Rule(
@@ -163,6 +167,8 @@ def _checked(name: str, value: Any, kind: Any, rule: Rule) -> Any:
         raise InvalidInputError(f"{name} is {value!r}. Give one of {', '.join(rule.choices)}: {rule.meaning}.")
     if kind in (int, float):
         return _number(name, value, kind, rule)
+    if kind == float | None:
+        return None if value is None else _number(name, value, float, rule)
     entry = kind.__args__[0]
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise InvalidInputError(f"{name} is {value!r}. Give a list of numbers: {rule.meaning}.")

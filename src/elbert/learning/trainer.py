@@ -20,7 +20,7 @@ from elbert.learning.problem import HostProblem, WorldProblem
 from elbert.learning.settings import Settings
 from elbert.learning.trees import from_arrays, to_arrays
 
-COEFFICIENTS = ("alpha", "beta", "demand_weight", "zeta", "omega", "beta_1", "beta_2")
+COEFFICIENTS = ("alpha", "max_bias", "beta", "demand_weight", "zeta", "omega", "beta_1", "beta_2")
 """Settings in which the members of one training may differ."""
 
 

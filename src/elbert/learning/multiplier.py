@@ -1,0 +1,139 @@
+"""A limit on the bias in place of a coefficient: maximise reward subject to bias <= limit.
+
+The Lagrangian of the constrained problem (Xu et al. 2024, equation 2) is eta_R - sum_c lambda_c (b_c - limit), one
+multiplier for each criterion c. Its gradient has the advantage A_R - sum_c lambda_c A_b,c with the linearised bias
+
+    A_b,c = sum_g db_c/dz_g (A_S,g / eta_D,g - eta_S,g A_D,g / eta_D,g**2)
+
+A multiplier in units of reward would need a new scale for every environment. Here lambda = mu dev(A_R) / dev(A_b):
+mu says how many deviations of the reward's advantage one deviation of the bias's weighs, and 1 is a fair start
+everywhere. mu follows the bias by proportional and integral control of its logarithm (after Stooke et al. 2020, who
+control lambda itself), so that it stays positive and crosses orders of magnitude in a few dozen iterations:
+
+    e = clip((b - AIM * limit) / limit, -1, 2),   I <- I + INTEGRAL * e,   mu = exp(I + PROPORTIONAL * e)
+
+The bias b of a few episodes is biased upwards: a controller that believes it pushes for ever. It sees the totals of the
+latest episodes, older ones fading, less what their noise alone would show.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from elbert.fairness.rates import Totals, soft_bias
+from elbert.learning.estimates import Estimates, Squares, Window
+
+KEEP = 0.85
+"""Weight that the totals of earlier episodes keep from one iteration to the next."""
+
+AIM = 0.7
+"""Part of the limit that is aimed at: a policy at the limit itself could not be told from one beyond it."""
+
+INTEGRAL, PROPORTIONAL = 0.05, 0.3
+MOST = 7.0
+"""The logarithm of mu stays within plus and minus this."""
+
+SMOOTH = 3.0
+"""beta * limit of the soft bias whose slope is used: differences of the size of the limit count, smaller ones fade."""
+
+
+class Dual(NamedTuple):
+    """What the controller carries from one iteration to the next."""
+
+    supply: jax.Array  # [criteria, groups] totals of episodes, older ones fading
+    demand: jax.Array  # [criteria, groups]
+    squares: Squares  # of the same, their weights squared
+    integral: jax.Array  # [criteria] I
+    mu: jax.Array  # [criteria] relative multiplier
+    bias: jax.Array  # [criteria] estimate without the noise's part
+    price: jax.Array  # [criteria] reward of an episode per unit of bias, older values fading
+
+
+def start(criteria: int, groups: int) -> Dual:
+    """Before the first iteration: mu = 1."""
+    none = jnp.zeros((criteria, groups), jnp.float32)
+    each = jnp.zeros(criteria, jnp.float32)
+    return Dual(none, none, Squares(none, none, none), each, jnp.ones(criteria, jnp.float32), each, each)
+
+
+def controlled(dual: Dual, done: Window, squares: Squares, *, limit: jax.Array, gain: jax.Array) -> Dual:
+    """Take in the episodes of a rollout and move the multipliers; a smaller gain moves the integral less."""
+    supply, demand = KEEP * dual.supply + done.supply, KEEP * dual.demand + done.demand
+    squares = Squares(*(KEEP**2 * old + new for old, new in zip(dual.squares, squares, strict=True)))
+    seen = dual._replace(supply=supply, demand=demand, squares=squares)
+    bias = debiased(seen)
+    known = jnp.sum(demand > 0, axis=-1) > 1
+    error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0)
+    integral = jnp.clip(dual.integral + INTEGRAL * gain * error, -MOST, MOST)
+    mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, -MOST, MOST))
+    return seen._replace(integral=integral, mu=mu, bias=bias)
+
+
+def debiased(dual: Dual) -> jax.Array:
+    """sqrt(max(0, range(z)**2 - E[range(noise)**2])), z = S / D.   -> [criteria]
+
+    The noise of z_g has the variance sum_e w_e**2 (S_e - z D_e)**2 / D**2 (delta method, episodes e with weights w_e).
+    """
+    known = dual.demand > 0
+    due = jnp.where(known, dual.demand, 1.0)
+    z = dual.supply / due
+    supply, both, demand = dual.squares
+    variance = jnp.where(known, (supply - 2 * z * both + z**2 * demand) / due**2, 0.0)
+    count = jnp.sum(known, axis=-1)
+    spread = jnp.max(jnp.where(known, z, -jnp.inf), axis=-1) - jnp.min(jnp.where(known, z, jnp.inf), axis=-1)
+    table = jnp.asarray(_range_squared(z.shape[-1]))
+    noise = table[count] * jnp.sum(variance, axis=-1) / jnp.maximum(count, 1)
+    return jnp.where(count > 1, jnp.sqrt(jnp.maximum(0.0, spread**2 - noise)), 0.0)
+
+
+def slopes(dual: Dual, limit: jax.Array) -> jax.Array:
+    """db_c/dz_g of the soft bias at the rates of the latest episodes; 0 where demand is none. [criteria, groups]"""
+    known = dual.demand > 0
+    rates = jnp.where(known, dual.supply / jnp.where(known, dual.demand, 1.0), 0.0)
+    mean = jnp.sum(rates, axis=-1, keepdims=True) / jnp.maximum(jnp.sum(known, axis=-1, keepdims=True), 1)
+    filled = jnp.where(known, rates, mean)
+    slope = jax.grad(lambda z: jnp.sum(jnp.asarray(soft_bias(z, beta=SMOOTH / limit))))(filled)
+    return jnp.where(known, slope, 0.0)
+
+
+def limited_advantage(estimates: Estimates, slope: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A_R / dev(A_R) - sum_c mu_c s_c A_b,c / dev(A_b,c), and the prices lambda_c.   -> [...], [criteria]
+
+    s_c = sum_g |slope_g| / 2 is 1 where two groups make up the whole bias and falls to 0 as all rates become equal.
+    The price is the reward of an episode that one unit of bias is worth, mu_c s_c**2 dev(A_R) / dev(A_b,c).
+    """
+    eta, counted = estimates.eta, estimates.counted
+    bias = linearised(estimates.supply, estimates.demand, eta, slope)
+    size = jnp.sum(jnp.abs(slope), axis=-1) / 2
+    dev_reward, dev_bias = _deviation(estimates.reward[..., None], counted)[0], _deviation(bias, counted)
+    weight = mu * size / dev_bias
+    return estimates.reward / dev_reward - bias @ weight, weight * size * dev_reward
+
+
+def linearised(supply: jax.Array, demand: jax.Array, eta: Totals, slope: jax.Array) -> jax.Array:
+    """A_b,c = sum_g slope_g (A_S,g / eta_D,g - eta_S,g A_D,g / eta_D,g**2).   [..., criteria, groups] -> [..., c]"""
+    known = eta.demand > 0
+    due = jnp.where(known, eta.demand, 1.0)
+    for_supply, for_demand = jnp.where(known, slope / due, 0.0), jnp.where(known, slope * eta.supply / due**2, 0.0)
+    return jnp.einsum("...cg,cg->...c", supply, for_supply) - jnp.einsum("...cg,cg->...c", demand, for_demand)
+
+
+def _deviation(x: jax.Array, counted: jax.Array) -> jax.Array:
+    """Over the samples that count. [..., n], [...] -> [n]"""
+    axes = tuple(range(counted.ndim))
+    weight = (counted / jnp.maximum(jnp.sum(counted), 1.0))[..., None]
+    mean = jnp.sum(weight * x, axis=axes, keepdims=True)
+    return jnp.sqrt(jnp.sum(weight * (x - mean) ** 2, axis=axes)) + 1e-8
+
+
+@cache
+def _range_squared(groups: int) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
+    """E[range**2] of 0 to so many independent standard normal numbers: 0, 0, 2, 3.65 ... by simulation."""
+    draws = np.random.default_rng(0).standard_normal((20_000, groups))
+    rows = [np.mean(np.ptp(draws[:, :k], axis=1) ** 2) if k > 1 else 0.0 for k in range(groups + 1)]
+    if groups >= 2:
+        rows[2] = 2.0
+    return np.asarray(rows, np.float32)
