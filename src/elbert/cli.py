@@ -51,6 +51,7 @@ def train(
     *,
     method: str = "elbert-po",
     preset: str = "fast",
+    max_bias: float | None = None,
     alpha: float | None = None,
     beta: float | None = None,
     steps: int | None = None,
@@ -74,6 +75,8 @@ def train(
         elbert-po, g-ppo, r-ppo or a-ppo.
     preset
         fast, paper, or the path of a TOML file.
+    max_bias
+        Largest bias to be allowed: reward is maximised under this limit (elbert-po; no alpha is needed).
     alpha
         Weight of the bias against the reward (elbert-po).
     beta
@@ -109,7 +112,7 @@ def train(
 
     keep_compiled()
     folder = run_folder(env, method, out, resume=resume)
-    given = {"alpha": alpha, "beta": beta, "steps": steps}
+    given = {"max_bias": max_bias, "alpha": alpha, "beta": beta, "steps": steps}
     chosen = chosen_settings(given, settings)
     Settings.check_names(chosen)
     where = environment_from(env)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
+from elbert.experiments.limits import ORDER
 from elbert.experiments.runs import RunFolder
 from elbert.experiments.training import evaluate
 from elbert.fairness.intervals import mean_interval
@@ -36,8 +37,18 @@ def over_seeds(evaluations: Sequence[Evaluation], seeds: Sequence[int]) -> dict[
         "criteria": criteria,
         **{key: first[key] for key in ("extra_demand", "deterministic", "not_estimable")},
         "train_seconds": first["train_seconds"],  # of all seeds together
+        "limit": _limit([one["limit"] for one in each]),
         "seeds": [{"seed": seed, **one} for seed, one in zip(seeds, each, strict=True)],
     }
+
+
+def _limit(parts: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """The limit over seeds: the least favourable verdict, with its p-values, and the mean price."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    worst = max(known, key=lambda part: (ORDER.index(part["verdict"]), part["p_confirm"]))
+    return worst | {"price": _mean([part["price"] for part in known])}
 
 
 def _criterion(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

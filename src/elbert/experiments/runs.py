@@ -16,7 +16,7 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -136,13 +136,24 @@ class RunFolder:
         writer.writerows(self.rows)
         write_whole(self.path / "metrics.csv", text.getvalue())
 
-    def checkpoint(self, trainer: Trainer, config: dict[str, Any], status: str = "running", **more: Any) -> None:
-        """Metrics, training state, agents and manifest, in this order; older states are then removed."""
+    def checkpoint(
+        self,
+        trainer: Trainer,
+        config: dict[str, Any],
+        status: str = "running",
+        agents: Sequence[Agent] | None = None,
+        **more: Any,
+    ) -> None:
+        """Metrics, training state, agents and manifest, in this order; older states are then removed.
+
+        The agents are those of the training state unless others are given.
+        """
         self.write_metrics()
         about = {"iteration": trainer.iteration, "seconds": trainer.seconds}
         path = self.path / "checkpoints" / f"{trainer.iteration:08d}.safetensors"
         write_tensors(path, trainer.stored(), about)
-        agents = agents_of(trainer, parameters=config["parameters"], seconds=trainer.seconds)
+        if agents is None:
+            agents = agents_of(trainer, parameters=config["parameters"], seconds=trainer.seconds)
         for i, agent in enumerate(agents):
             agent.save(self.path / (f"agent-{i}" if len(agents) > 1 else "agent"))
         self.note(status=status, iteration=trainer.iteration, seconds=trainer.seconds, **more)
@@ -270,6 +281,10 @@ def metric_row(metrics: Metrics) -> dict[str, Any]:
         label = "rate" if part == "rates" else part
         values = np.asarray(getattr(metrics, part)).reshape(-1)
         row |= {f"{label}_{name}": "" if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
+    if np.any(metrics.mu > 0) and np.any(metrics.price > 0):
+        for name in ("mu", "price", "limited_bias"):
+            each = np.asarray(getattr(metrics, name))
+            row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(each)}
     last = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "explained_variance")
     return row | {"episodes": int(metrics.episodes)} | {name: float(getattr(metrics, name)) for name in last}
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from elbert.envs import ENTRIES, get_entry
 from elbert.errors import ElbertError, InvalidInputError
+from elbert.experiments.limits import Candidates
 from elbert.experiments.presets import OWN, preset_for, protocol_for
 from elbert.experiments.runs import Clock, RunFolder, only_writer
 from elbert.fairness.penalties import Penalty
@@ -138,8 +139,14 @@ def train_many(
             )
         trainer = Trainer(problem, resolved, method, members=members, penalty=penalty)
         stored = plain_parameters(parameters) if isinstance(env, str) else None
+        limited = resolved.max_bias is not None
+        candidates = Candidates(trainer, stored, None if out is None else Path(out)) if limited else None
+        if candidates is not None:
+            callbacks = (candidates, *callbacks)
         if out is None:
             trainer.fit(callbacks)
+            if candidates is not None:
+                return candidates.chosen()
             return agents_of(trainer, parameters=stored, seconds=trainer.seconds)
         config = {
             "format": 1,
@@ -153,12 +160,22 @@ def train_many(
             "iterations": trainer.iterations,
             "settings": trainer.settings.to_dict(),
         }
-        _run(Path(out), config, trainer, resume, callbacks)
-        return agents_of(trainer, parameters=stored, seconds=trainer.seconds)
+        chosen = _run(Path(out), config, trainer, resume, callbacks, candidates)
+        return chosen or agents_of(trainer, parameters=stored, seconds=trainer.seconds)
 
 
-def _run(out: Path, config: dict[str, Any], trainer: Trainer, resume: bool, callbacks: Sequence[Callback]) -> None:
-    """Train in a folder: metrics and checkpoints on the way, a word in the manifest about how it ended."""
+def _run(
+    out: Path,
+    config: dict[str, Any],
+    trainer: Trainer,
+    resume: bool,
+    callbacks: Sequence[Callback],
+    candidates: Candidates | None,
+) -> list[Agent] | None:
+    """Train in a folder: metrics and checkpoints on the way, a word in the manifest about how it ended.
+
+    Returns the agents that were chosen among candidates, where there are some.
+    """
     config = json.loads(json.dumps(config))
     with only_writer(out):
         if resume and (out / "config.json").exists():
@@ -171,7 +188,7 @@ def _run(out: Path, config: dict[str, Any], trainer: Trainer, resume: bool, call
             run = RunFolder.create(out, config)
             run.checkpoint(trainer, config)
         try:
-            _iterate(run, config, trainer, callbacks)
+            return _iterate(run, config, trainer, callbacks, candidates)
         except (InterruptedRunError, DivergedError, FileError):
             raise  # these have said how it ended, or cannot write it
         except BaseException as error:
@@ -179,7 +196,13 @@ def _run(out: Path, config: dict[str, Any], trainer: Trainer, resume: bool, call
             raise
 
 
-def _iterate(run: RunFolder, config: dict[str, Any], trainer: Trainer, callbacks: Sequence[Callback]) -> None:
+def _iterate(
+    run: RunFolder,
+    config: dict[str, Any],
+    trainer: Trainer,
+    callbacks: Sequence[Callback],
+    candidates: Candidates | None,
+) -> list[Agent] | None:
     """The iterations of a run, with everything that is written on the way."""
     out = run.path
     write, save = Clock(METRICS_SECONDS), Clock(CHECKPOINT_SECONDS)
@@ -196,13 +219,16 @@ def _iterate(run: RunFolder, config: dict[str, Any], trainer: Trainer, callbacks
                         asked[0],
                     )
                 if stop:
-                    run.checkpoint(trainer, config, "finished", reason="a callback ended it")
-                    return
+                    chosen = None if candidates is None else candidates.chosen()
+                    run.checkpoint(trainer, config, "finished", chosen, reason="a callback ended it")
+                    return chosen
                 if save.due():
                     run.checkpoint(trainer, config)
                 elif write.due():
                     run.write_metrics()
-            run.checkpoint(trainer, config, "finished")
+            chosen = None if candidates is None else candidates.chosen()
+            run.checkpoint(trainer, config, "finished", chosen)
+            return chosen
         except DivergedError as error:
             run.checkpoint(trainer, config, "failed", reason=str(error))
             path = out / "checkpoints" / f"{trainer.iteration:08d}.safetensors"
@@ -330,9 +356,9 @@ def _resolved(
         resolved = Settings.of({"alpha": 0.0, "max_bias": resolved.max_bias or grid["max_bias"][0]}, resolved)
     if method == "elbert-po" and not (limited or base.sets_alpha or "alpha" in settings or "alpha" in grid):
         raise InvalidInputError(
-            "elbert-po needs max_bias here, the largest bias to be allowed; or alpha, the reward of an episode that one "
-            "unit of squared bias is worth: 100 times the reward of an episode makes a bias of 0.1 weigh as much as "
-            "all reward."
+            "elbert-po needs max_bias here, the largest bias to be allowed; or alpha, the reward of an episode that "
+            "one unit of squared bias is worth: 100 times the reward of an episode makes a bias of 0.1 weigh as much "
+            "as all reward."
         )
     for given, values in grid.items():
         if given not in COEFFICIENTS:

@@ -39,6 +39,7 @@ class About:
     steps: int
     train_seconds: float
     observation_shape: tuple[int, ...] | None  # of a Box; None for other spaces, whose observations come flattened
+    price: float | None = None  # reward of an episode per unit of bias, at the limit it was trained for
 
 
 class Agent:
@@ -144,6 +145,8 @@ class Agent:
                 deterministic=deterministic,
                 train_seconds=self.about.train_seconds,
                 confidence=confidence,
+                max_bias=self.settings.max_bias,
+                price=self.about.price,
             )
 
     def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, ...]:
@@ -159,6 +162,17 @@ class Agent:
             f"The agent was trained on {self.about.env}, an environment of your own that is not stored with it. Say "
             "where to evaluate it: agent.evaluate(env=...)."
         )
+
+    def placed(self, like: "Agent") -> "Agent":
+        """The same policy where another agent was trained: an environment of one's own is not stored in files."""
+        return Agent(
+            self.about, self.settings, self.shape, self.weights, self.moments, self.scale, problem=like._problem
+        )
+
+    def timed(self, seconds: float) -> "Agent":
+        """The same policy, with the time of the training that it came from."""
+        about = dataclasses.replace(self.about, train_seconds=seconds)
+        return Agent(about, self.settings, self.shape, self.weights, self.moments, self.scale, problem=self._problem)
 
     def save(self, path: str | Path) -> Path:
         """Everything that `elbert.load` needs, in one file that holds arrays and text and no code."""
@@ -202,8 +216,9 @@ def agents_of(trainer: Any, *, parameters: dict[str, Any] | None, seconds: float
     for i, member in enumerate(trainer.members):
         parts = jax.tree.map(lambda x, i=i: x[i], (trainer.state.weights, trainer.state.moments, trainer.state.scale))
         steps = trainer.iteration * trainer.settings.batch
-        about = About(problem.name, parameters, trainer.method.name, member.seed, steps, seconds, shape)
         settings = Settings.of(dict(member.coefficients), trainer.settings)
+        price = None if settings.max_bias is None else float(np.max(trainer.state.dual.price[i]))
+        about = About(problem.name, parameters, trainer.method.name, member.seed, steps, seconds, shape, price)
         agents.append(Agent(about, settings, problem.shape, *parts, problem=problem))
     return agents
 

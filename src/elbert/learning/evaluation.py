@@ -12,6 +12,7 @@ import numpy as np
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 from elbert.fairness.benefits import BenefitReport, CriterionBenefit, benefit_report
+from elbert.fairness.inference import BiasTest
 from elbert.fairness.intervals import MeanEstimate, mean_interval
 from elbert.learning.host import HostCopies
 from elbert.learning.networks import Model, Moments, Weights
@@ -44,6 +45,8 @@ class Evaluation:
     extra_demand: float
     deterministic: bool
     train_seconds: float | None
+    limit: BiasTest | None = None  # of the limit that the policy was trained for
+    price: float | None = None  # reward per step that a bias larger by 0.01 would be worth at that limit
 
     @property
     def criterion(self) -> CriterionBenefit:
@@ -70,12 +73,22 @@ class Evaluation:
             "deterministic": self.deterministic,
             "not_estimable": [str(entry) for entry in self.report.not_estimable],
             "train_seconds": self.train_seconds,
+            "limit": None
+            if self.limit is None
+            else {
+                "max_bias": self.limit.limit,
+                "verdict": self.limit.verdict,
+                "p_refute": self.limit.p_refute,
+                "p_confirm": self.limit.p_confirm,
+                "price": self.price,
+            },
         }
 
     def __str__(self) -> str:
         """The reward, then the report's table."""
         interval = "" if self.reward.low is None else f"   ({self.reward.low:.4f} .. {self.reward.high:.4f})"
-        return f"reward per step {self.reward.mean:.4f}{interval}\n\n{self.report}"
+        limit = "" if self.limit is None else f"\n{self.limit}"
+        return f"reward per step {self.reward.mean:.4f}{interval}\n\n{self.report}{limit}"
 
     def _groups(self, part: CriterionBenefit) -> list[dict[str, Any]]:
         return [
@@ -100,10 +113,13 @@ def judged(
     deterministic: bool = False,
     train_seconds: float | None = None,
     confidence: float = 0.95,
+    max_bias: float | None = None,
+    price: float | None = None,
 ) -> Evaluation:
     """The statistics of the fairness room on these episodes.
 
     The reward per step is sum_e R_e / sum_e L_e; its interval comes from the residuals (R_e - r L_e) / mean(L).
+    `max_bias` is the limit to be tested; `price`, the reward of an episode per unit of bias, comes from training.
     `extra_demand` is added to every group's demand in every episode, as the published evaluation does.
     """
     mean = float(sums.reward.sum() / sums.length.sum())
@@ -123,6 +139,8 @@ def judged(
         extra_demand,
         deterministic,
         train_seconds,
+        None if max_bias is None else report.test(max_bias),
+        None if price is None else price * 0.01 / float(sums.length.mean()),
     )
 
 

@@ -61,6 +61,10 @@ def result_table(result: dict[str, Any]) -> RenderableType:
         facts.add_row("bias, as seen", f"{bias['estimate']:.4f}", _interval(bias["ci"]), floor)
         if bias["debiased"] is not None:
             facts.add_row("bias, debiased", f"{bias['debiased']:.4f}")
+    limit = result.get("limit")
+    if limit is not None:
+        price = "" if limit["price"] is None else f"0.01 more would be worth {limit['price']:.2g} reward per step"
+        facts.add_row(f"bias <= {limit['max_bias']:g}", limit["verdict"], "", price)
     table = Table(box=box.SIMPLE_HEAD)
     for column, side in (("group", "left"), ("rate", "right"), ("95 % interval", "right")):
         table.add_column(column, justify=side)  # pyright: ignore[reportArgumentType]
