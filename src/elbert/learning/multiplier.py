@@ -10,7 +10,7 @@ mu says how many deviations of the reward's advantage one deviation of the bias'
 everywhere. mu follows the bias by proportional and integral control of its logarithm (after Stooke et al. 2020, who
 control lambda itself), so that it stays positive and crosses orders of magnitude in a few dozen iterations:
 
-    e = clip((b - AIM * limit) / limit, -1, 2),   I <- I + INTEGRAL * e,   mu = exp(I + PROPORTIONAL * e)
+    e = clip((b - AIM * limit) / limit, -1, 2),   I <- I + gain * e,   mu = exp(I + PROPORTIONAL * e)
 
 The bias b of a few episodes is biased upwards: a controller that believes it pushes for ever. It sees the totals of the
 latest episodes, older ones fading, less what their noise alone would show.
@@ -32,7 +32,11 @@ KEEP = 0.85
 AIM = 0.7
 """Part of the limit that is aimed at: a policy at the limit itself could not be told from one beyond it."""
 
-INTEGRAL, PROPORTIONAL = 0.05, 0.3
+INTEGRAL, PROPORTIONAL = 15.0, 0.3
+"""Of the control. What the integral gains from an error of 1 is INTEGRAL / iterations, so that it can move by as much in
+a short training as in a long one, but never more than INTEGRAL_MOST at a time."""
+
+INTEGRAL_MOST = 0.2
 MOST = 7.0
 """The logarithm of mu stays within plus and minus this."""
 
@@ -60,21 +64,22 @@ def start(criteria: int, groups: int) -> Dual:
 
 
 def controlled(dual: Dual, done: Window, squares: Squares, *, limit: jax.Array, gain: jax.Array) -> Dual:
-    """Take in the episodes of a rollout and move the multipliers; a smaller gain moves the integral less."""
+    """Take in the episodes of a rollout and move the multipliers; `gain` is that of the integral."""
     supply, demand = KEEP * dual.supply + done.supply, KEEP * dual.demand + done.demand
     squares = Squares(*(KEEP**2 * old + new for old, new in zip(dual.squares, squares, strict=True)))
     seen = dual._replace(supply=supply, demand=demand, squares=squares)
     bias = debiased(seen)
     known = jnp.sum(demand > 0, axis=-1) > 1
     error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0)
-    integral = jnp.clip(dual.integral + INTEGRAL * gain * error, -MOST, MOST)
+    integral = jnp.clip(dual.integral + gain * error, -MOST, MOST)
     mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, -MOST, MOST))
     return seen._replace(integral=integral, mu=mu, bias=bias)
 
 
 def debiased(dual: Dual) -> jax.Array:
-    """sqrt(max(0, range(z)**2 - E[range(noise)**2])), z = S / D.   -> [criteria]
+    """sign(x) sqrt(|x|), x = range(z)**2 - E[range(noise)**2], z = S / D.   -> [criteria]
 
+    Below 0 where the rates differ less than noise alone would make them: cut off at 0 it would be biased upwards.
     The noise of z_g has the variance sum_e w_e**2 (S_e - z D_e)**2 / D**2 (delta method, episodes e with weights w_e).
     """
     known = dual.demand > 0
@@ -86,7 +91,8 @@ def debiased(dual: Dual) -> jax.Array:
     spread = jnp.max(jnp.where(known, z, -jnp.inf), axis=-1) - jnp.min(jnp.where(known, z, jnp.inf), axis=-1)
     table = jnp.asarray(_range_squared(z.shape[-1]))
     noise = table[count] * jnp.sum(variance, axis=-1) / jnp.maximum(count, 1)
-    return jnp.where(count > 1, jnp.sqrt(jnp.maximum(0.0, spread**2 - noise)), 0.0)
+    rest = spread**2 - noise
+    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0)
 
 
 def slopes(dual: Dual, limit: jax.Array) -> jax.Array:

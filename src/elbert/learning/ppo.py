@@ -239,7 +239,8 @@ class Learner:
     def _controlled(self, state: TrainState, known: Estimated, coefficients: Coefficients, left: Any) -> Dual:
         """The multipliers after this rollout; their prices fade with those of earlier ones."""
         limit = coefficients.max_bias
-        dual = multiplier.controlled(state.dual, known.done, known.squares, limit=limit, gain=left)
+        pace = min(multiplier.INTEGRAL / self.settings.iterations, multiplier.INTEGRAL_MOST)
+        dual = multiplier.controlled(state.dual, known.done, known.squares, limit=limit, gain=left * pace)
         slope = multiplier.slopes(dual, limit)
         _, price = multiplier.limited_advantage(known.estimates, slope, dual.mu)
         keep = jnp.where(state.iteration == 0, 0.0, PRICE_MEMORY)
