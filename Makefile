@@ -2,15 +2,17 @@
 #   make demo   train with and without fairness on lending, show the comparison
 #   make test   every check: lint, types, import rules, tests
 #   make bench  measurements that take minutes
+#   make reproduce  the paper's experiments, all of them: hours; `make reproduce REPRODUCE='main --quick'` minutes
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo
 DEMO ?=
+REPRODUCE ?=
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable
 
-.PHONY: demo test lint types imports tests bench clean
+.PHONY: demo test lint types imports tests bench reproduce clean
 
 demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
@@ -38,6 +40,9 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/learning.py
+
+reproduce: $(VENV)/installed
+	$(BIN)/elbert reproduce $(REPRODUCE)
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "elbert needs Python 3.11 or newer; set PYTHON=...")'

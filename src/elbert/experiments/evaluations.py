@@ -59,6 +59,8 @@ def _criterion(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         means = {key: _mean([row[key] for row in rows]) for key in ("rate", "supply", "demand")}
         groups.append({"group": rows[0]["group"], **means, "ci": _interval([row["rate"] for row in rows])})
     interval = _interval([part["bias"]["estimate"] for part in parts])
+    if interval is not None:  # Student's t knows nothing of it, but no bias is negative
+        interval = [max(0.0, interval[0]), interval[1]]
     return {"criterion": parts[0]["criterion"], "bias": {**biases, "ci": interval}, "groups": groups}
 
 

@@ -239,6 +239,12 @@ def _details(base: Job) -> Experiment:
         Series("each standardised, same alpha", replace(base, settings=each)),
         Series("each standardised, alpha 2e+05", replace(base, settings=each | {"alpha": 2e5})),
     ]
+    sighted = [
+        replace(base, method=method, settings=given)
+        for method in ("r-ppo", "a-ppo")
+        for given in ({}, {"gamma": 0.99, "gae_lambda": 0.95})
+    ]
+    far = [Series(f"{job.method}, gamma {job.resolved[0].gamma:g}", job) for job in sighted]
     return Experiment(
         "details",
         "What the text says and what the numbers come from",
@@ -248,6 +254,7 @@ def _details(base: Job) -> Experiment:
             Panel("infectious-harder", "infection probability", tuple(infectious)),
             Panel("lending", "sign of the penalty", tuple(signs)),
             Panel("lending", "standardisation", tuple(standardised)),
+            Panel("lending", "how far ahead", tuple(far)),
         ),
     )
 
