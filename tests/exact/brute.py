@@ -67,14 +67,15 @@ def climbed(mdp, delta, *, starts=12, rounds=400, seed=0):
     return best
 
 
-def gridded(mdp, delta, *, points=41):
+def gridded(mdp, delta, *, points=41, axes=None):
     """The same by a dense grid over the lowest rates, and a linear program over the mixtures at each."""
     from scipy.optimize import linprog
 
     reward, supply, demand = vertices(mdp)
     count = len(reward)
     rates = supply / demand
-    axes = [np.linspace(rates[:, k].min(), rates[:, k].max(), points) for k in range(mdp.criteria)]
+    if axes is None:
+        axes = [np.linspace(rates[:, k].min(), rates[:, k].max(), points) for k in range(mdp.criteria)]
     best = -np.inf
     for rho in itertools.product(*axes):
         low = np.array(rho)[:, None]

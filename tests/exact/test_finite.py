@@ -22,12 +22,12 @@ def limits_of(mdp):
         least = 0.0
     except NotWithinLimitError as error:
         least = float(str(error).split("about ")[1].split(";")[0])
-    return [least + part * (free - least) for part in (0.05, 0.5)] if free > 1.01 * least + 0.01 else []
+    return [least + part * (free - least) for part in (0.1, 0.5)] if free > 1.05 * least + 0.01 else []
 
 
 @pytest.mark.parametrize("shape", CASES)
 def test_the_optimum_agrees_with_brute_force(shape):
-    for seed in (1, 2):
+    for seed in (1, 2) if shape["discount"] is None else (1,):
         mdp = tiny(seed, **shape)
         for delta in limits_of(mdp):
             best = best_policy(mdp, delta)
@@ -37,11 +37,11 @@ def test_the_optimum_agrees_with_brute_force(shape):
             assert totals.reward == pytest.approx(best.reward, abs=1e-9)
             np.testing.assert_allclose(totals.rates, best.rates, atol=1e-9)
             assert totals.bias <= delta + 1e-6
-            # by another route nobody gets above the bound
-            grid = gridded(mdp, delta, points=15 if mdp.criteria == 1 else 7)
+            # by another route: mixtures of all deterministic policies, on a dense grid of lowest rates and at ours
+            grid = gridded(mdp, delta, points=25 if mdp.criteria == 1 else 6)
             assert grid <= best.bound + 1e-6
-            if mdp.criteria == 1:  # a grid misses the best rho by at most half its width, which costs price * width
-                assert grid >= best.reward - 2 * best.price / 14 - 1e-6 or grid == -np.inf
+            there = gridded(mdp, delta + 1e-6, axes=best.rates.min(axis=-1)[:, None])
+            assert there == pytest.approx(best.reward, abs=1e-4)
 
 
 @pytest.mark.parametrize("shape", CASES[:4:2])
@@ -59,7 +59,7 @@ def test_no_random_policy_lies_above_the_frontier():
     rng = np.random.default_rng(0)
     for groups, criteria in ((2, 1), (3, 2)):
         mdp = tiny(7, groups=groups, criteria=criteria, states=3, horizon=4)
-        policies = rng.dirichlet(np.full(2, 0.3), (12, 4, 3))
+        policies = rng.dirichlet(np.full(2, 0.3), (6, 4, 3))
         for policy in policies:
             totals = mdp.totals(policy)
             assert totals.reward <= best_policy(mdp, totals.bias).bound + 1e-6

@@ -93,7 +93,7 @@ class OccupancyProgram:
         short = np.concatenate([one[:, None] * self.demand - self.supply for one in rho], axis=1)
         over = np.concatenate([self.supply - (one + delta)[:, None] * self.demand for one in rho], axis=1)
         limits = np.concatenate([short, over])
-        right = np.zeros(equal.shape[0])
+        right = np.zeros(len(self.first) * count + 1)
         right[-1] = 1.0
         cost = np.concatenate([-np.tile(self.reward, count), np.zeros(count)])
         given = {"A_ub": csr_matrix(np.pad(limits, ((0, 0), (0, count)))), "b_ub": np.zeros(len(limits))}

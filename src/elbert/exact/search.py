@@ -95,11 +95,11 @@ def best_within(program: Program, delta: float, *, tolerance: float = 1e-6) -> B
     found = _search(program, delta, tolerance * max(1.0, abs(free.totals.reward)))
     if found is None:
         low, high = delta, free.totals.bias
-        while high - low > 1e-3 * high:
+        while high - low > 1e-2 * high:
             middle = (low + high) / 2
             low, high = (low, middle) if _any_within(program, middle) else (middle, high)
         raise NotWithinLimitError(
-            f"No policy keeps the bias within {delta:g}. The smallest possible is about {high:.4g}; without a limit "
+            f"No policy keeps the bias within {delta:g}. The smallest possible is about {high:.3g}; without a limit "
             f"the best policy has {free.totals.bias:.4g}. Give a larger limit."
         )
     return found
@@ -108,7 +108,7 @@ def best_within(program: Program, delta: float, *, tolerance: float = 1e-6) -> B
 def _any_within(program: Program, delta: float) -> bool:
     """Whether a policy within the limit is found soon; only to tell people about how small a limit can be."""
     try:
-        return _search(program, delta, np.inf, most=MOST_BOXES // 40) is not None
+        return _search(program, delta, np.inf, most=24) is not None
     except ElbertError:
         return False
 
