@@ -14,7 +14,7 @@ from elbert.exact.frontier import Frontier
 from elbert.files import write_json
 from elbert.report.curves import labels_of
 from elbert.report.scatter import Point, draw_scatter
-from elbert.report.style import INK, VERMILION, draw_figure
+from elbert.report.style import INK, draw_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,7 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     limited = [*sorted(limited), (max(right, limited[-1][0]), limited[-1][1])]
     label = "best possible" if found.exact else "upper bound" if found.points[0].rates is None else "best, approximate"
     line = "-" if found.exact else "--"
-    axes.plot(*zip(*limited, strict=True), color=VERMILION, ls=line, lw=1.4, label=label, zorder=1)
+    axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1)
     axes.set_xlim(-0.04 * right, right)
 
 
