@@ -13,7 +13,7 @@ from elbert.exact.rules import get_rule, is_rule, logits_for, rules_of
 HORIZON, EPISODES = 300, 2000
 
 
-@pytest.mark.parametrize("name", ["thresholds-0-0", "thresholds-3-3", "thresholds-2-1", "thresholds-1-4", "best-0.02"])
+@pytest.mark.parametrize("name", ["thresholds-0-0", "thresholds-2-1", "thresholds-1-4", "best-0.02"])
 def test_simulated_lending_agrees_with_the_population_and_stays_under_the_frontier(name):
     found = get_rule(f"rule:lending/{name}").evaluate(EPISODES, seed=3, horizon=HORIZON, confidence=0.999)
     world = Lending(horizon=HORIZON)
@@ -63,9 +63,9 @@ def test_every_kind_of_rule_can_be_evaluated(env):
 
 
 def test_vaccinating_helps_and_the_seed_decides():
-    found = [get_rule(f"rule:infectious/{name}").evaluate(500) for name in ("nobody", "exposed", "degree")]
+    found = [get_rule(f"rule:infectious/{name}").evaluate(500) for name in ("nobody", "degree")]
     intervals = [one.to_dict()["reward"]["ci"] for one in found]
-    assert intervals[0][1] < intervals[1][0] < intervals[1][1] < intervals[2][0]
+    assert intervals[0][1] < intervals[1][0]
     assert get_rule("rule:infectious/nobody").evaluate(500).to_dict() == found[0].to_dict()
 
 

@@ -126,8 +126,8 @@ def best_bound(world: Attention, *, steps: int = STEPS, prices: Array | None = N
     return best_prices, best, schedule
 
 
-def known_prices(world: Attention) -> Array:
-    """Prices for this world: stored ones where it is a named one (of any horizon), else found now.   [horizon]
+def stored_prices(world: Attention) -> Array | None:
+    """Prices for a named world of any horizon, [horizon]; None for other parameters.
 
     Any prices prove a bound, so that stored ones can be loose but not wrong. `python benchmarks/attention_prices.py`
     finds and stores them.
@@ -136,13 +136,19 @@ def known_prices(world: Attention) -> Array:
 
     stored = json.loads(files("elbert.exact").joinpath("attention_prices.json").read_text())
     horizon = int(world.horizon)
-    for name, knots in stored.items():
+    for name, prices in stored.items():
         named = get_entry(name).make(horizon=horizon)
         if all(np.array_equal(getattr(world, part), getattr(named, part)) for part in PARTS):
             # by the steps that remain, stretched where there are more
             remain = np.arange(horizon, 0, -1) / max(horizon, STORED_HORIZON)
-            return np.interp(remain, np.linspace(0, 1, len(knots)), knots)
-    return best_bound(world)[0]
+            return np.interp(remain, np.linspace(0, 1, len(prices)), prices)
+    return None
+
+
+def known_prices(world: Attention) -> Array:
+    """Stored prices, or else ones that are found now, which takes a while.   [horizon]"""
+    stored = stored_prices(world)
+    return best_bound(world)[0] if stored is None else stored
 
 
 @lru_cache(maxsize=8)

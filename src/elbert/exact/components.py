@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elbert.errors import ElbertError
+from elbert.errors import ElbertError, InvalidInputError
 from elbert.exact.finite import Array, FiniteSDMDP, Totals
 from elbert.exact.search import Relaxed
 
@@ -77,6 +77,11 @@ class ComponentsProgram:
 
     def highest_rates(self) -> Array:
         """min_g max over policies of S_kg / D_kg, which bounded notions keep within 1.   [criteria]"""
+        if any(((p.demand <= 0) & (p.supply > 0)).any() for p in self.parts):
+            raise InvalidInputError(
+                "A group can be given supply without demand, so that its rate can grow without bound. Use a notion "
+                "whose supply never exceeds its demand."
+            )
         ratio = [np.where(p.demand > 0, p.supply / np.where(p.demand > 0, p.demand, 1.0), 0.0) for p in self.parts]
         return np.min([one.max(axis=(0, 1, 3)) for one in ratio], axis=0)
 

@@ -98,13 +98,22 @@ def with_best_possible(result: dict[str, Any], path: Path) -> dict[str, Any]:
     if parameters is None or bias is None or result["env"] not in ENTRIES:
         return result
     others = {name: value for name, value in parameters.items() if name != "horizon"}
-    best = best_reward_at(result["env"], result["horizon"], bias, **others)
+    try:
+        best = best_reward_at(result["env"], result["horizon"], bias, **others)
+    except InvalidInputError:  # a world that has no frontier, or a bias smaller by luck than any policy's can be
+        best = None
     if best is None:
         return result
     reward = result["reward"]["mean"]
     share = reward / best.reward if best.reward > 0 else None
     return result | {
-        "best": {"reward": best.reward, "exact": best.exact, "share": share, "short": best.reward - reward}
+        "best": {
+            "reward": best.reward,
+            "exact": best.exact,
+            "share": share,
+            "short": best.reward - reward,
+            "parameters": others,
+        }
     }
 
 

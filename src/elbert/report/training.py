@@ -171,13 +171,16 @@ def draw_curves(figure: "Figure", curves: Sequence[tuple[str, dict[str, np.ndarr
 
 
 def _line(results: Sequence[tuple[str, dict[str, Any]]], points: Sequence[Point]) -> Frontier | None:
-    """The best possible over the range of biases, where all results are of one horizon and it is known exactly."""
-    horizons = {result["horizon"] for _, result in results}
-    if len(horizons) > 1 or not all(result.get("best", {}).get("exact") for _, result in results):
+    """The best possible over the range of biases, where all results are of one world and it is known exactly."""
+    worlds = [(result["horizon"], result.get("best", {}).get("parameters")) for _, result in results]
+    if any(world != worlds[0] for world in worlds) or not all(
+        result.get("best", {}).get("exact") for _, result in results
+    ):
         return None
+    horizon, parameters = worlds[0]
     right = max(0.02, 1.1 * max(point.bias for point in points))
     limits = [round(right * i / 12, 4) for i in range(13)]
-    return frontier(results[0][1]["env"], delta=limits, horizon=horizons.pop(), rules=False)
+    return frontier(results[0][1]["env"], delta=limits, horizon=horizon, rules=False, **parameters)
 
 
 def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: Frontier | None = None) -> None:
