@@ -1,4 +1,4 @@
-"""Draw the pictures of the worlds that the pages in docs/environments show.
+"""Draw the pictures of the worlds that the pages in docs/environments show, and the frontier of docs/frontier.md.
 
 python docs/pictures.py
 """
@@ -6,6 +6,7 @@ python docs/pictures.py
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium
@@ -15,6 +16,7 @@ from PIL import Image
 import elbert
 from elbert.files import write_whole
 from elbert.gymnasium_ids import IDS
+from elbert.report.frontier import write_frontier
 
 Policy = Callable[[Any], Any]
 
@@ -59,6 +61,17 @@ def main() -> None:
         print(f"docs/images/{name}.png")
 
 
+def frontier() -> None:
+    """Write docs/images/frontier-lending.png."""
+    with TemporaryDirectory() as folder:
+        picture = next(
+            path for path in write_frontier(elbert.frontier("lending"), Path(folder)) if path.suffix == ".png"
+        )
+        write_whole(Path(__file__).parent / "images" / picture.name, picture.read_bytes())
+    print(f"docs/images/{picture.name}")
+
+
 if __name__ == "__main__":
     print(f"elbert {elbert.__version__}")
     main()
+    frontier()

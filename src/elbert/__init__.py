@@ -25,7 +25,7 @@ from elbert.gymnasium_ids import register_when_imported
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from elbert import envs, fairness, learning
+    from elbert import envs, exact, fairness, learning
     from elbert.envs import (
         NotionVectorWrapper,
         NotionWrapper,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         make_world,
     )
     from elbert.errors import ElbertError, InvalidInputError, NotEstimableError
+    from elbert.exact.frontier import frontier
     from elbert.experiments.training import evaluate, load, train, train_many
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
@@ -52,12 +53,13 @@ _HOMES = {
     "SupplyDemandWrapper": "elbert.envs",
     "check_env": "elbert.envs",
     "evaluate": "elbert.experiments.training",
+    "frontier": "elbert.exact.frontier",
     "load": "elbert.experiments.training",
     "make_world": "elbert.envs",
     "train": "elbert.experiments.training",
     "train_many": "elbert.experiments.training",
 }
-_ROOMS = ("envs", "fairness", "learning")
+_ROOMS = ("envs", "exact", "fairness", "learning")
 
 __all__ = [
     "Agent",
@@ -74,7 +76,9 @@ __all__ = [
     "check_env",
     "envs",
     "evaluate",
+    "exact",
     "fairness",
+    "frontier",
     "learning",
     "load",
     "make_world",

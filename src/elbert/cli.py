@@ -157,7 +157,7 @@ def evaluate(
     Parameters
     ----------
     run
-        Folder of a run.
+        Folder of a run, or a rule to compare with, such as rule:lending/thresholds-2-1.
     protocol
         default, or paper: the published number of episodes, horizon, and 1 added to every group's demand.
     episodes
@@ -215,27 +215,66 @@ def compare(
     out: Path = Path("comparison"),
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """Put runs in one environment side by side: table and learning curves.
+    """Put runs in one environment side by side: table, learning curves, and how near they are to the best possible.
 
     Parameters
     ----------
     run
-        Folders of the runs.
+        Folders of the runs, and rules to compare with, such as rule:lending/thresholds-2-1.
     out
         Folder for the table (Markdown, JSON) and the curves (PNG, SVG).
     as_json
         Print JSON instead of a table.
     """
     from elbert.experiments.commands import names_of
-    from elbert.experiments.evaluations import stored_evaluation
+    from elbert.experiments.evaluations import stored_evaluation, with_best_possible
     from elbert.report.training import comparison_table, write_comparison
 
-    results = [(name, stored_evaluation(path)) for name, path in names_of(run)]
+    results = [(name, with_best_possible(stored_evaluation(path), path)) for name, path in names_of(run)]
     written = write_comparison(results, run, out)
     if as_json:
         _print_json(dict(results))
         return
     _console().print(comparison_table(results))
+    print("Written: " + ", ".join(str(path) for path in written))
+
+
+@app.command
+def frontier(
+    env: str = "lending",
+    *,
+    delta: Annotated[list[float] | None, Parameter(negative=(), consume_multiple=True)] = None,
+    horizon: int | None = None,
+    out: Path = Path("frontier"),
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Show the most reward that any policy can have within each limit on the bias, with simple rules beside it.
+
+    Parameters
+    ----------
+    env
+        A world's name. Lending's frontier is exact; attention has upper bounds; infectious has rules only.
+    delta
+        Limits on the bias: --delta 0 0.01 0.05. By default some limits and none.
+    horizon
+        Steps of an episode; by default those over which policies are evaluated.
+    out
+        Folder for the figure (PNG, SVG) and the numbers (JSON).
+    as_json
+        Print JSON instead of a table.
+    """
+    from elbert.exact.frontier import LIMITS
+    from elbert.exact.frontier import frontier as found_frontier
+    from elbert.report.frontier import frontier_table, write_frontier
+    from elbert.report.live import waiting
+
+    with waiting("solving"):
+        found = found_frontier(env, delta=LIMITS if delta is None else delta, horizon=horizon)
+    written = write_frontier(found, out)
+    if as_json:
+        _print_json(found.to_dict())
+        return
+    _console().print(frontier_table(found))
     print("Written: " + ", ".join(str(path) for path in written))
 
 

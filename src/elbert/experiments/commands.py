@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elbert.errors import InvalidInputError
+from elbert.exact.rules import is_rule
 from elbert.experiments.runs import summary
 
 RUNS = Path("runs")
@@ -51,10 +52,10 @@ def run_folder(env: str, method: str, out: Path | None, *, resume: bool) -> Path
 
 
 def names_of(runs: Sequence[Path]) -> list[tuple[str, Path]]:
-    """A short name for each run: the folder's, or as much of the path as tells them apart."""
+    """A short name for each run: the folder's, or as much of the path as tells them apart; a rule has its own."""
     if not runs:
         raise InvalidInputError("No runs were given. Name the folders of at least one; `elbert runs` lists them.")
-    short = [path.resolve().name for path in runs]
+    short = [path.name if is_rule(path) else path.resolve().name for path in runs]
     return [(name if short.count(name) == 1 else str(path), path) for name, path in zip(short, runs, strict=True)]
 
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from elbert.envs import ENTRIES
 from elbert.errors import InvalidInputError
+from elbert.exact.frontier import best_reward_at
+from elbert.exact.rules import get_rule, is_rule
 from elbert.experiments.limits import ORDER
 from elbert.experiments.runs import RunFolder
 from elbert.experiments.training import evaluate
@@ -65,7 +68,13 @@ def _criterion(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def evaluate_run(path: Path, *, store: bool = True, **how: Any) -> tuple[dict[str, Any], list[Evaluation]]:
-    """Evaluate all agents of a run (arguments as `elbert.evaluate`); the result is kept in the run's folder."""
+    """Evaluate all agents of a run (arguments as `elbert.evaluate`); the result is kept in the run's folder.
+
+    In place of a folder, "rule:lending/thresholds-2-1" names a rule, which leaves nothing behind.
+    """
+    if is_rule(path):
+        evaluation = evaluate(get_rule(str(path)), **how)
+        return evaluation.to_dict(), [evaluation]
     run = RunFolder(path)
     agents = run.agents()
     if len({agent.settings for agent in agents}) > 1:
@@ -86,8 +95,39 @@ def evaluate_run(path: Path, *, store: bool = True, **how: Any) -> tuple[dict[st
 
 
 def stored_evaluation(path: Path) -> dict[str, Any]:
-    """The evaluation that is kept in a run's folder, made now if there is none."""
-    return RunFolder(path).evaluation() or evaluate_run(path)[0]
+    """The evaluation that is kept in a run's folder, made now if there is none; that of a rule is made now."""
+    return (None if is_rule(path) else RunFolder(path).evaluation()) or evaluate_run(path)[0]
+
+
+def with_best_possible(result: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A result with what the best possible policy reaches at its bias under `best`, where that is known.
+
+    `share` is reward / best reward, where both are of one sign that makes it mean something: the best reward is
+    positive. `short` is best reward - reward, which always means something. Where `exact` is false, the best reward is
+    an upper bound, and the share a lower bound.
+    """
+    parameters = {} if is_rule(path) else RunFolder(path).config.get("parameters")
+    bias = result["bias"]["estimate"]
+    if parameters is None or bias is None or result["env"] not in ENTRIES:
+        return result
+    others = {name: value for name, value in parameters.items() if name != "horizon"}
+    try:
+        best = best_reward_at(result["env"], result["horizon"], bias, **others)
+    except InvalidInputError:  # a world that has no frontier, or a bias smaller by luck than any policy's can be
+        best = None
+    if best is None:
+        return result
+    reward = result["reward"]["mean"]
+    share = reward / best.reward if best.reward > 0 else None
+    return result | {
+        "best": {
+            "reward": best.reward,
+            "exact": best.exact,
+            "share": share,
+            "short": best.reward - reward,
+            "parameters": others,
+        }
+    }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

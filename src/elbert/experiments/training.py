@@ -18,6 +18,7 @@ from typing import Any
 
 from elbert.envs import ENTRIES, get_entry
 from elbert.errors import ElbertError, InvalidInputError
+from elbert.exact.rules import Rule
 from elbert.experiments.limits import Candidates
 from elbert.experiments.presets import OWN, preset_for, protocol_for
 from elbert.experiments.runs import Clock, RunFolder, only_writer
@@ -241,7 +242,7 @@ def _iterate(
 
 
 def evaluate(
-    agent: Agent,
+    agent: Agent | Rule,
     *,
     protocol: str = "default",
     episodes: int | None = None,
@@ -251,7 +252,10 @@ def evaluate(
     env: Environment | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Evaluate an agent by a protocol: "default", or "paper" (published episodes, horizon and 1 added to demand)."""
+    """Evaluate an agent or a rule by a protocol.
+
+    "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
+    """
     if isinstance(env, str):
         name = env = get_entry(env).name
     else:

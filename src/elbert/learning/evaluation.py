@@ -16,7 +16,7 @@ from elbert.fairness.inference import BiasTest
 from elbert.fairness.intervals import MeanEstimate, mean_interval
 from elbert.learning.host import HostCopies
 from elbert.learning.networks import Model, Moments, Weights
-from elbert.learning.rollout import start
+from elbert.learning.rollout import Copies, start
 
 AT_ONCE = 1024
 """Episodes that are simulated side by side."""
@@ -156,12 +156,28 @@ def simulate(
     tick: Callable[[int], None] | None = None,
 ) -> Episodes:
     """So many whole episodes of a compiled world, `AT_ONCE` of them side by side; `tick` is told how many are done."""
+    return in_chunks(
+        lambda key, size: _episodes(world, model, weights, moments, key, size, deterministic),
+        episodes=episodes,
+        seed=seed,
+        tick=tick,
+    )
+
+
+def in_chunks(
+    play: Callable[[jax.Array, int], Episodes],
+    *,
+    episodes: int,
+    seed: int,
+    tick: Callable[[int], None] | None = None,
+) -> Episodes:
+    """So many episodes from a function that plays a number of them from a key, `AT_ONCE` of them side by side."""
     chunks = -(-episodes // AT_ONCE)
     size = -(-episodes // chunks)
     parts = []
     for i in range(chunks):
         key = jax.random.fold_in(jax.random.key(seed), i)
-        parts.append(jax.tree.map(np.asarray, _episodes(world, model, weights, moments, key, size, deterministic)))
+        parts.append(jax.tree.map(np.asarray, play(key, size)))
         if tick is not None:
             tick(min(episodes, size * (i + 1)))
     return Episodes(*(np.concatenate(part)[:episodes].astype(float) for part in zip(*parts, strict=True)))
@@ -171,6 +187,20 @@ def simulate(
 def _episodes(
     world: World, model: Model, weights: Weights, moments: Moments, key: jax.Array, count: int, deterministic: bool
 ) -> Episodes:
+    def act(key: jax.Array, copies: Copies) -> jax.Array:
+        flat = copies.observations.reshape(count, -1)
+        numbers = model.policy(weights, model.normalised(moments, flat))
+        if deterministic:
+            action = model.distribution.mode(numbers)
+        else:
+            action = model.distribution.sample(numbers, model.distribution.noise(key, (count,)))
+        return model.distribution.to_env(action)
+
+    return played(world, act, key, count)
+
+
+def played(world: World, act: Callable[[jax.Array, Copies], Any], key: jax.Array, count: int) -> Episodes:
+    """Sums over `count` whole episodes side by side, for a function from (key, copies) to actions. Can be jitted."""
     key_start, key_course = jax.random.split(key)
     copies = start(world, key_start, count)
     none = jnp.zeros((count, len(world.benefit.criteria), world.groups), jnp.float32)
@@ -182,14 +212,8 @@ def _episodes(
     def step(carry: Any) -> Any:
         copies, sums, alive, time = carry
         key_noise, key_steps = jax.random.split(jax.random.fold_in(key_course, time))
-        flat = copies.observations.reshape(count, -1)
-        numbers = model.policy(weights, model.normalised(moments, flat))
-        if deterministic:
-            action = model.distribution.mode(numbers)
-        else:
-            action = model.distribution.sample(numbers, model.distribution.noise(key_noise, (count,)))
         keys = jax.random.split(key_steps, count)
-        states, shown = jax.vmap(world.step)(keys, copies.states, model.distribution.to_env(action))
+        states, shown = jax.vmap(world.step)(keys, copies.states, act(key_noise, copies))
         now = Episodes(shown.reward, jnp.ones(count), shown.supply, shown.demand)  # pyright: ignore[reportArgumentType]
         part = jax.tree.map(lambda x: jnp.where(alive.reshape(-1, *(1,) * (x.ndim - 1)), x, 0.0), now)
         sums = jax.tree.map(jnp.add, sums, part)

@@ -11,10 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from elbert.errors import InvalidInputError
+from elbert.exact.frontier import Frontier, frontier
+from elbert.exact.rules import is_rule
 from elbert.experiments.runs import RunSummary
 from elbert.fairness.benefits import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.report.curves import draw_curve, labels_of, read_metrics
+from elbert.report.frontier import draw_frontier_line
 from elbert.report.scatter import Point, draw_scatter, point_of
 from elbert.report.style import draw_figure
 
@@ -79,7 +82,7 @@ def result_table(result: dict[str, Any]) -> RenderableType:
 
 
 def comparison_rows(results: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, ...]]:
-    """Runs side by side, row by row: name, method, reward, bias, rates, seconds of training."""
+    """Runs side by side, row by row: name, method, reward, how near to the best, bias, rates, seconds of training."""
     rows = []
     for name, result in results:
         bias = result["bias"]
@@ -88,9 +91,10 @@ def comparison_rows(results: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple
         rows.append(
             (
                 name,
-                result["method"],
+                "rule" if is_rule(result["method"]) else result["method"],
                 f"{result['reward']['mean']:.4f}",
                 _interval(result["reward"]["ci"]),
+                _nearness(result.get("best")),
                 "?" if bias["estimate"] is None else f"{bias['estimate']:.4f}",
                 _interval(bias["ci"]),
                 rates,
@@ -100,20 +104,33 @@ def comparison_rows(results: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple
     return rows
 
 
-HEADINGS = ("run", "method", "reward / step", "95 % interval", "bias", "95 % interval", "rates", "s")
+HEADINGS = ("run", "method", "reward / step", "95 % interval", "of best", "bias", "95 % interval", "rates", "s")
+BEST = {
+    True: (
+        "of best: the reward as a share of the most that any policy with this bias can expect; what exceeds 100 % is "
+        "the luck of the episodes."
+    ),
+    False: "of best: how far the reward is from an upper bound that no policy exceeds; the best policy may be nearer.",
+}
 
 
 def comparison_table(results: Sequence[tuple[str, dict[str, Any]]]) -> RenderableType:
     """Runs side by side for the terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     rows = comparison_rows(results)
-    shown = [i for i, heading in enumerate(HEADINGS) if heading != "method" or any(row[0] != row[1] for row in rows)]
+    shown = [
+        i
+        for i, heading in enumerate(HEADINGS)
+        if (heading != "method" or any(row[0] != row[1] for row in rows))
+        and (heading != "of best" or any(row[i] for row in rows))
+    ]
     for i in shown:
         folds = HEADINGS[i] in ("run", "rates")
         table.add_column(HEADINGS[i], justify="left" if i < 2 else "right", overflow="fold", no_wrap=not folds)
     for row in rows:
         table.add_row(*(Text(row[i]) for i in shown))
-    return table
+    known = {result["best"]["exact"] for _, result in results if "best" in result}
+    return Group(table, *(Text(BEST[exact]) for exact in sorted(known)))
 
 
 def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequence[Path], folder: Path) -> list[Path]:
@@ -128,13 +145,19 @@ def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequen
     table, data = folder / "comparison.md", folder / "comparison.json"
     write_whole(table, markdown)
     write_json(data, dict(results))
-    curves = [(name, read_metrics(path)) for (name, _), path in zip(results, runs, strict=True)]
-    figures = draw_figure(lambda figure: draw_curves(figure, curves, environments[0]), (9.0, 3.4), folder / "curves")
+    trained = [(name, path) for (name, _), path in zip(results, runs, strict=True) if not is_rule(path)]
+    curves = [(name, read_metrics(path)) for name, path in trained]
+    figures: list[Path] = []
+    if curves:
+        figures = draw_figure(
+            lambda figure: draw_curves(figure, curves, environments[0]), (9.0, 3.4), folder / "curves"
+        )
     points = [point for name, result in results if (point := point_of(name, result)) is not None]
     if points:
         height = 3.4 + 0.1 * len(points)
+        best = _line(results, points)
         figures += draw_figure(
-            lambda figure: draw_comparison(figure, points, environments[0]), (5.5, height), folder / "scatter"
+            lambda figure: draw_comparison(figure, points, environments[0], best), (5.5, height), folder / "scatter"
         )
     return [table, data, *figures]
 
@@ -151,14 +174,38 @@ def draw_curves(figure: "Figure", curves: Sequence[tuple[str, dict[str, np.ndarr
     figure.legend(*labels_of(left), loc="outside lower center", ncols=4)
 
 
-def draw_comparison(figure: "Figure", points: Sequence[Point], env: str) -> None:
-    """Reward against bias of evaluated runs, with the front of those that no other beats."""
+def _line(results: Sequence[tuple[str, dict[str, Any]]], points: Sequence[Point]) -> Frontier | None:
+    """The best possible over the range of biases, where all results are of one world and it is known exactly."""
+    worlds = [(result["horizon"], result.get("best", {}).get("parameters")) for _, result in results]
+    if any(world != worlds[0] for world in worlds) or not all(
+        result.get("best", {}).get("exact") for _, result in results
+    ):
+        return None
+    horizon, parameters = worlds[0]
+    right = max(0.02, 1.1 * max(point.bias for point in points))
+    limits = [round(right * i / 12, 4) for i in range(13)]
+    return frontier(results[0][1]["env"], delta=limits, horizon=horizon, rules=False, **parameters)
+
+
+def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: Frontier | None = None) -> None:
+    """Reward against bias of evaluated runs, with the front of those that no other beats and the best possible."""
     axes = figure.subplots()
     draw_scatter(axes, points)
+    if best is not None:
+        draw_frontier_line(axes, best)
     axes.set_title(f"Evaluated in {env}")
     handles, labels = labels_of(axes)
     columns = max(1, min(2, 60 // max(len(label) for label in labels))) if labels else 1
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def _nearness(best: dict[str, Any] | None) -> str:
+    """A percentage where the best reward is exact and positive, else how much reward per step is missing."""
+    if best is None:
+        return ""
+    if best["exact"] and best["share"] is not None:
+        return f"{100 * best['share']:.1f} %"
+    return f"{best['short']:.4f} below" if best["short"] >= 0 else f"{-best['short']:.4f} above"
 
 
 def _interval(ci: Sequence[float] | None) -> str:

@@ -1,0 +1,26 @@
+"""What the best possible policy reaches: occupancy programs, population equations, bounds, and rules to compare with.
+
+mdp = FiniteSDMDP(transition, reward, supply, demand, start=start, horizon=20)
+best_policy(mdp, delta=0.05)         # the most reward with a bias of at most 0.05, with a proof
+best_lending(world, delta=0.05)      # the same in lending, at population level
+"""
+
+from elbert.exact.components import ComponentsProgram
+from elbert.exact.finite import FiniteSDMDP, Totals
+from elbert.exact.lending import best_lending, lending_groups, lending_program
+from elbert.exact.occupancy import OccupancyProgram, best_policy
+from elbert.exact.search import Best, NotWithinLimitError, best_within
+
+__all__ = [
+    "Best",
+    "ComponentsProgram",
+    "FiniteSDMDP",
+    "NotWithinLimitError",
+    "OccupancyProgram",
+    "Totals",
+    "best_lending",
+    "best_policy",
+    "best_within",
+    "lending_groups",
+    "lending_program",
+]

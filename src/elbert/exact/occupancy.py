@@ -1,0 +1,169 @@
+"""Occupancy programs: the best policy of a finite SD-MDP within a limit on the bias, by linear programming.
+
+Variables are the occupancies x^c_t(s, a) for each corner c of a box of lowest rates, and its share theta_c:
+
+    sum_a x^c_0(s, a) = theta_c start(s),   sum_a x^c_t+1(s', a) = sum_sa P(s' | s, a) x^c_t(s, a),   sum_c theta_c = 1
+    sum_c S(x^c) - rho^c D(x^c) >= 0,   sum_c (rho^c + delta) D(x^c) - S(x^c) >= 0
+
+HiGHS solves it. What it proves is not taken on trust: its prices go into the Lagrangian, whose maximum over policies is
+found anew by backward induction, and that number is the bound.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from elbert.errors import InvalidInputError
+from elbert.exact.finite import Array, FiniteSDMDP
+from elbert.exact.search import Best, Relaxed, best_within
+
+LARGEST_PROGRAM = 2_000_000
+"""Beyond so many variables a linear program would not end in reasonable time."""
+
+
+def best_policy(
+    mdp: FiniteSDMDP, delta: float = np.inf, *, tolerance: float = 1e-6, highest: float | None = None
+) -> Best:
+    """max R subject to max_g z_kg - min_g z_kg <= delta for every criterion k.
+
+    `Best.policy` has shape [horizon, states, actions], or [states, actions] with a discount. `Best.bound` is proven by
+    prices and backward induction; `Best.gap` says how far the policy may be from the best.
+
+    Args:
+        mdp: the problem.
+        delta: limit on the bias; infinity, the default, for none.
+        tolerance: of the gap, times max(1, |largest reward|).
+        highest: no policy is sought whose lowest rate exceeds this. Needed only where all rates can grow without bound,
+            because every group can be given supply without demand.
+    """
+    return best_within(OccupancyProgram(mdp, highest=highest), delta, tolerance=tolerance)
+
+
+class OccupancyProgram:
+    """A finite SD-MDP as a `Program`."""
+
+    def __init__(self, mdp: FiniteSDMDP, *, highest: float | None = None) -> None:
+        """The flow equations are built once, for all limits."""
+        self.mdp, self.highest = mdp, highest
+        self.flow, self.first = _flow(mdp)
+        self.size = len(self.first) * mdp.actions
+        if self.size > LARGEST_PROGRAM:
+            raise InvalidInputError(
+                f"The occupancy program has {self.size} variables (steps x states x actions); at most "
+                f"{LARGEST_PROGRAM} are solved. Shorten the horizon, or use a discount."
+            )
+        repeat = self.size // mdp.reward.size
+        self.reward = np.tile(mdp.reward.reshape(-1), repeat)
+        shape = (mdp.criteria * mdp.groups, -1)
+        self.supply, self.demand = (
+            np.tile(np.moveaxis(part.reshape(mdp.reward.size, -1), 1, 0).reshape(shape), (1, repeat))
+            for part in (mdp.supply, mdp.demand)
+        )
+
+    def free(self) -> Relaxed:
+        """Backward induction; among equally good policies, whichever it meets."""
+        response = self.mdp.best_response(self.mdp.reward[None])
+        policy = np.eye(self.mdp.actions)[response.choice[0]]
+        return Relaxed(float(response.value[0]), self.mdp.totals(policy), 0.0, policy)
+
+    def highest_rates(self) -> Array:
+        """min_g max over policies of S_kg / D_kg.   [criteria]"""
+        if self.highest is not None:
+            return np.full(self.mdp.criteria, float(self.highest))
+        rates = np.array([[self._highest(k, g) for g in range(self.mdp.groups)] for k in range(self.mdp.criteria)])
+        most = rates.min(axis=1)
+        if not np.isfinite(most).all():
+            raise InvalidInputError(
+                "Every group can be given supply without demand, so that rates can grow without bound. Give highest=, "
+                "a number that the lowest rate need not exceed."
+            )
+        return most
+
+    def relaxed(self, corners: Array, delta: float) -> Relaxed | None:
+        """The best mixture over the corners [corners, criteria], bounded by its prices; None if there is none."""
+        from scipy.sparse import block_diag, bmat, csr_matrix
+
+        mdp, count = self.mdp, len(corners)
+        rho = np.repeat(corners, mdp.groups, axis=1)  # [corners, criteria * groups]
+        size = self.size
+        shares = block_diag([-self.first[:, None]] * count)
+        equal = bmat(
+            [[block_diag([self.flow] * count), shares], [csr_matrix((1, size * count)), np.ones((1, count))]], "csr"
+        )
+        short = np.concatenate([one[:, None] * self.demand - self.supply for one in rho], axis=1)
+        over = np.concatenate([self.supply - (one + delta)[:, None] * self.demand for one in rho], axis=1)
+        limits = np.concatenate([short, over])
+        right = np.zeros(len(self.first) * count + 1)
+        right[-1] = 1.0
+        cost = np.concatenate([-np.tile(self.reward, count), np.zeros(count)])
+        given = {"A_ub": csr_matrix(np.pad(limits, ((0, 0), (0, count)))), "b_ub": np.zeros(len(limits))}
+        given |= {"A_eq": equal, "b_eq": right}
+        done = _solved(cost, given)
+        if done is None:
+            return None
+        if done.status != 0:  # nothing is known of this box but what holds everywhere
+            return self.free()
+        low, high = np.maximum(-done.ineqlin.marginals, 0.0).reshape(2, mdp.criteria, mdp.groups)
+        each = np.maximum(done.x[: size * count], 0.0).reshape(count, -1)
+        policy = self._policy(each.sum(axis=0))
+        totals = mdp.totals(policy)
+        price = float((high * totals.demand).sum())
+        return Relaxed(self._bound(corners, delta, low, high), totals, price, policy)
+
+    def _bound(self, corners: Array, delta: float, low: Array, high: Array) -> float:
+        """max_c L(rho^c) at these prices, by backward induction."""
+        mdp = self.mdp
+        at = corners[:, None, None, :, None]  # [corners, 1, 1, criteria, 1]
+        band = low * (mdp.supply - at * mdp.demand) + high * ((at + delta) * mdp.demand - mdp.supply)
+        return float(mdp.best_response(mdp.reward + band.sum(axis=(-2, -1))).value.max())
+
+    def _policy(self, occupancy: Array) -> Array:
+        """x / sum_a x; where a state is never met, every action alike."""
+        mdp = self.mdp
+        shape = (-1, mdp.states, mdp.actions) if mdp.horizon is not None else (mdp.states, mdp.actions)
+        joint = occupancy.reshape(shape)
+        visits = joint.sum(axis=-1, keepdims=True)
+        return np.where(visits > 0, joint / np.where(visits > 0, visits, 1.0), 1.0 / mdp.actions)
+
+    def _highest(self, k: int, g: int) -> float:
+        """max S / D by Dinkelbach's steps: r <- rate of the policy that maximises S - r D, which only rises."""
+        mdp = self.mdp
+        supply, demand = mdp.supply[:, :, k, g], mdp.demand[:, :, k, g]
+        choice = mdp.best_response(demand[None]).choice[0]
+        rate = -np.inf
+        while True:
+            totals = mdp.totals(np.eye(mdp.actions)[choice])
+            given, due = totals.supply[k, g], totals.demand[k, g]
+            if due <= 0:
+                return np.inf if given > 0 else max(rate, 0.0)
+            if given / due <= rate + 1e-12:
+                return rate
+            rate = given / due
+            choice = mdp.best_response((supply - rate * demand)[None]).choice[0]
+
+
+def _solved(cost: Array, given: dict[str, Any]) -> Any:
+    """What HiGHS finds, by another of its ways if it is unsure by the first; None if there is surely no solution."""
+    from scipy.optimize import linprog
+
+    for method, presolve in (("highs", True), ("highs-ds", False), ("highs-ipm", True)):
+        done = linprog(cost, **given, method=method, options={"presolve": presolve})
+        if done.status in (0, 2):
+            return done if done.status == 0 else None
+    return done
+
+
+def _flow(mdp: FiniteSDMDP) -> tuple[Any, Array]:
+    """The equations of flow as a sparse matrix [equations, variables], and what enters at the start [equations]."""
+    from scipy.sparse import bmat, csr_matrix, identity, kron
+
+    here = kron(identity(mdp.states), np.ones((1, mdp.actions)), "csr")  # [S, S * A]: sum over actions
+    there = csr_matrix(mdp.transition.reshape(-1, mdp.states).T)  # [S, S * A]: who arrives
+    if mdp.horizon is None:
+        return (here - mdp.discount * there).tocsr(), mdp.start
+    blocks: list[list[Any]] = [[None] * mdp.horizon for _ in range(mdp.horizon)]
+    for t in range(mdp.horizon):
+        blocks[t][t] = here
+        if t > 0:
+            blocks[t][t - 1] = -there
+    return bmat(blocks, "csr"), np.concatenate([mdp.start, np.zeros(mdp.states * (mdp.horizon - 1))])

@@ -1,0 +1,118 @@
+"""The frontier as a table and a picture: the most reward within each limit on the bias."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from elbert.exact.frontier import Frontier
+from elbert.files import write_json
+from elbert.report.curves import labels_of
+from elbert.report.scatter import Point, draw_scatter
+from elbert.report.style import INK, draw_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def frontier_table(found: Frontier) -> RenderableType:
+    """The frontier for the terminal, rules below."""
+    parts: list[RenderableType] = []
+    if found.points:
+        title = "most reward / step" if found.points[0].rates is not None else "reward / step at most"
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("bias at most", title, "proven bound", "rates", "price of bias"):
+            table.add_column(column, justify="right")
+        for point in found.points:
+            rates = () if point.rates is None else (z for row in point.rates for z in row)
+            table.add_row(
+                "no limit" if point.delta is None else f"{point.delta:g}",
+                f"{point.reward:.5f}",
+                f"{point.bound:.5f}",
+                " ".join("?" if z is None else f"{z:.4f}" for z in rates),
+                "" if point.price is None else f"{point.price:.4f}",
+            )
+        parts.append(table)
+    if found.rules:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("rule")
+        for column in ("reward / step", "bias", ""):
+            table.add_column(column, justify="right")
+        for rule in found.rules:
+            how = "simulated" if rule.simulated else "expected"
+            table.add_row(Text(rule.name), f"{rule.reward:.4f}", _number(rule.bias), how)
+        parts.append(table)
+    head = Text(f"{found.env}, episodes of {found.horizon} steps", style="bold")
+    return Group(head, *parts, Text(found.note))
+
+
+def write_frontier(
+    found: Frontier, folder: Path, *, points: Sequence[Point] = (), theirs: Sequence[Point] = ()
+) -> list[Path]:
+    """`frontier-ENV.json` and the figure as PNG and SVG.
+
+    Args:
+        found: the frontier.
+        folder: where to.
+        points: trained agents to show beside the rules.
+        theirs: published points, drawn hollow and joined to ours of the same label.
+    """
+    data = folder / f"frontier-{found.env}.json"
+    write_json(data, found.to_dict())
+    shown = [*points, *rule_points(found)]
+    if not shown and not found.points:
+        return [data]
+    height = 3.6 + 0.1 * len(shown)
+    path = folder / f"frontier-{found.env}"
+    return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), (5.8, height), path)]
+
+
+def rule_points(found: Frontier) -> list[Point]:
+    """The rules beside a frontier, for a scatter plot."""
+    return [
+        Point(rule.name.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if not math.isnan(rule.bias)
+    ]
+
+
+def draw_frontier(
+    figure: "Figure", found: Frontier, points: Sequence[Point] = (), theirs: Sequence[Point] = ()
+) -> None:
+    """The best possible as a line, policies below it."""
+    axes = figure.subplots()
+    draw_scatter(axes, points, theirs=theirs, front=False)
+    draw_frontier_line(axes, found)
+    for other in theirs:
+        if other.label not in {point.label for point in points}:
+            axes.plot(other.bias, other.reward, "o", mfc="white", mec=INK, ms=6, label=other.label, zorder=2)
+    axes.set_title(f"{found.env}, {found.horizon} steps")
+    handles, labels = labels_of(axes)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+
+
+def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
+    """The most reward within each limit, to the right edge of the picture; dashed where it is an upper bound only."""
+    if not found.points:
+        return
+    right = axes.get_xlim()[1]
+    limited = sorted((point.delta, point.reward) for point in found.points if point.delta is not None)
+    free = [point for point in found.points if point.delta is None]
+    if free:
+        limited.append((free[0].bias if free[0].bias is not None else right, free[0].reward))
+        right = max(right, limited[-1][0] * 1.05)
+    if not limited:
+        return
+    limited = [*sorted(limited), (max(right, limited[-1][0]), limited[-1][1])]
+    label = "best possible" if found.exact else "upper bound" if found.points[0].rates is None else "best, approximate"
+    line = "-" if found.exact else "--"
+    axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1)
+    axes.set_xlim(-0.04 * right, right)
+
+
+def _number(value: float) -> str:
+    return "?" if math.isnan(value) else f"{value:.4f}"

@@ -1,0 +1,107 @@
+"""The frontier as people meet it: Python, the command line, tables and pictures, comparisons."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import elbert
+from elbert.errors import InvalidInputError
+from elbert.exact.frontier import best_reward_at
+from elbert.experiments.evaluations import evaluate_run, with_best_possible
+from elbert.report.frontier import frontier_table, write_frontier
+from elbert.report.scatter import Point
+from elbert.report.training import comparison_rows, comparison_table, write_comparison
+
+
+@pytest.fixture(scope="module")
+def short():
+    return elbert.frontier("lending", delta=[0.0, 0.02, None], horizon=200)
+
+
+def test_the_object_for_programs(short):
+    content = json.loads(json.dumps(short.to_dict(), allow_nan=False))
+    assert (content["env"], content["horizon"], content["exact"]) == ("lending", 200, True)
+    assert [point["delta"] for point in content["points"]] == [0.0, 0.02, None]
+    for point in content["points"]:
+        assert {"delta", "reward", "rates", "price"} <= set(point)
+        assert len(point["rates"]) == 2
+        assert point["reward"] <= point["bound"] <= point["reward"] + 1e-6
+    rewards = [point["reward"] for point in content["points"]]
+    assert rewards == sorted(rewards)
+    prices = [point["price"] for point in content["points"]]
+    assert prices[-1] == 0.0
+    assert all(price > 0 for price in prices[:-1])
+
+
+def test_worlds_without_an_exact_frontier_say_so():
+    found = elbert.frontier("attention", delta=0.1, rules=False)
+    assert not found.exact
+    assert found.points[0].rates is None
+    assert elbert.frontier("infectious", delta=0.1, rules=False).points == ()
+    assert best_reward_at("infectious", None, 0.1) is None
+    assert best_reward_at("attention", 20, 0.1, units=7) is None  # known only where prices are stored
+    assert not elbert.frontier("lending", delta=0.0, horizon=5, shift=0.03).exact
+    with pytest.raises(InvalidInputError, match="delta is -1"):
+        elbert.frontier("lending", delta=-1)
+    with pytest.raises(InvalidInputError, match="No limit"):
+        elbert.frontier("lending", delta=[])
+
+
+def test_table_and_picture(short, tmp_path):
+    from rich.console import Console
+
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(frontier_table(short))
+    text = console.export_text()
+    assert "no limit" in text
+    assert "thresholds-2-1" in text
+    agents = [Point("ours", 0.02, 0.2, [0.01, 0.03], [0.19, 0.21])]
+    theirs = [Point("ours", 0.03, 0.19), Point("published", 0.1, 0.15)]
+    written = write_frontier(short, tmp_path, points=agents, theirs=theirs)
+    assert [path.name for path in written] == [f"frontier-lending.{end}" for end in ("json", "png", "svg")]
+    assert all(path.stat().st_size > 500 for path in written)
+
+
+def test_comparisons_show_how_near_to_the_best(tmp_path):
+    names = ["rule:lending/thresholds-2-1", "rule:lending/thresholds-3-3"]
+    results = [
+        (name, with_best_possible(evaluate_run(name, episodes=32, horizon=200)[0], name))  # pyright: ignore[reportArgumentType]
+        for name in names
+    ]
+    for _, result in results:
+        best = best_reward_at("lending", 200, result["bias"]["estimate"])
+        assert best is not None
+        assert result["best"]["share"] == pytest.approx(result["reward"]["mean"] / best.reward)
+    cells = [row[4] for row in comparison_rows(results)]
+    assert all(cell.endswith("%") for cell in cells)
+    assert comparison_table(results) is not None
+    written = write_comparison(results, names, tmp_path)  # pyright: ignore[reportArgumentType]
+    assert "curves.png" not in {path.name for path in written}
+    assert "scatter.png" in {path.name for path in written}
+    negative = {**results[0][1], "best": {"reward": -1.0, "exact": False, "share": None, "short": 0.25}}
+    assert comparison_rows([("a", negative)])[0][4] == "0.2500 below"
+
+
+def test_command_line(tmp_path):
+    def run(*words):
+        return subprocess.run([sys.executable, "-m", "elbert", *words], capture_output=True, text=True, cwd=tmp_path)
+
+    done = run("frontier", "lending", "--delta", "0", "0.05", "--horizon", "100", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [point["delta"] for point in json.loads(done.stdout)["points"]] == [0.0, 0.05]
+    assert (tmp_path / "frontier" / "frontier-lending.svg").exists()
+    done = run("evaluate", "rule:infectious/degree", "--episodes", "20", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["method"] == "rule:infectious/degree"
+
+
+def test_the_best_reward_rises_with_the_bias():
+    rewards = [best_reward_at("lending", 50, bias) for bias in (-0.01, 0.0, 0.01, 0.5)]
+    values = [one.reward for one in rewards if one is not None]
+    assert len(values) == 4
+    assert values[0] == values[1]
+    assert (np.diff(values) >= -1e-9).all()
