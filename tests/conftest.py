@@ -6,7 +6,7 @@ import shutil
 import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("MPLBACKEND", "agg")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # set by the first process; workers and commands inherit it
     folder = tempfile.mkdtemp(prefix="elbert-compiled-")
