@@ -20,6 +20,7 @@ def totals_of(name, episodes=50, seed=0, **names):
     [
         "2 equal groups",
         "2 groups, close",
+        "5 equal groups",
         "5 groups, four equal",
     ],
 )

@@ -387,6 +387,8 @@ def test_evaluations_over_seeds_are_means(whole):
     assert result["reward"]["mean"] == pytest.approx(np.mean([one.reward.mean for one in each]))
     assert result["bias"]["estimate"] == pytest.approx(np.mean([one.criterion.bias.estimate for one in each]))
     assert result["reward"]["ci"][0] < result["reward"]["mean"] < result["reward"]["ci"][1]
+    assert set(result) > SCHEMA
+    assert [one["seed"] for one in result["seeds"]] == [0, 1]
 
 
 def test_one_writer_at_a_time(whole, tmp_path):

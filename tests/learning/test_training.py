@@ -293,6 +293,14 @@ def test_a_gymnasium_id_of_ours_is_compiled():
     assert agent.evaluate(2).env == "Lending"
 
 
+def test_actions_start_with_the_deviation_asked_for():
+    settings = Settings.of({"hidden": [4], "initial_deviation": 0.25})
+    box = distribution_for(gymnasium.spaces.Box(-1, 1, (3,), np.float32))
+    assert np.allclose(np.exp(Model(settings, 2, 5, box).init(jax.random.key(0)).log_std), 0.25)
+    with pytest.raises(InvalidInputError, match="initial_deviation has no effect on choices"):
+        elbert.train(Probe(), method="g-ppo", initial_deviation=0.5, **SMALL)
+
+
 def test_several_seeds_on_the_host_are_refused():
     with pytest.raises(InvalidInputError, match="2 seeds or coefficients were given for an environment of your own"):
         elbert.train_many(ProbeEnv, seeds=2, method="g-ppo", **HOST)
