@@ -2,7 +2,7 @@
 #   make demo   train with and without fairness on lending, show the comparison
 #   make test   every check: lint, types, import rules, tests
 #   make bench  measurements that take minutes
-#   make reproduce  the paper's experiments, all of them: hours; `make reproduce REPRODUCE='main --quick'` minutes
+#   make reproduce  the paper's experiments, all of them: hours; REPRODUCE='main --quick' gives a first picture
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -32,7 +32,7 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/speed.py

@@ -56,5 +56,5 @@ if __name__ == "__main__":
     print(elbert.benefit_report(supply, demand))
     runs: dict[str, Any] = {"g-ppo": {}, "elbert-po": {"alpha": 30_000}}  # so a bias of 0.1 weighs 300 patients
     for method, options in runs.items():
-        judged = elbert.train(make, method=method, steps=60_000, **options).evaluate(200, env=make)
+        judged = elbert.train(make, method=method, steps=40_000, **options).evaluate(200, env=make)
         print(f"{method}: reward {judged.reward.mean:.2f}, bias {judged.criterion.bias.estimate:.3f}")

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("MPLBACKEND", "agg")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # set by the first process; workers and commands inherit it
     folder = tempfile.mkdtemp(prefix="elbert-compiled-")
@@ -17,6 +17,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # set by the first process; w
 import jax
 from hypothesis import settings
 
+from elbert.learning import estimates
+
+estimates.UNROLL = 1  # compiles sooner
 jax.config.update("jax_numpy_rank_promotion", "raise")
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=200)
 settings.load_profile("repeatable")

@@ -76,7 +76,11 @@ def test_a_group_without_demand_moves_nothing():
 
 def test_r_ppo_rewards_by_hand():
     reward, delta = jnp.asarray([1.0, 1.0, 1.0]), jnp.asarray([0.2, 0.25, 0.5])
-    for form, expected in (("threshold", [1.0, 0.5, 0.0]), ("excess", [1.0, 1.0, 0.5])):
+    for form, expected in (
+        ("threshold", [1.0, 0.5, 0.0]),
+        ("excess", [1.0, 1.0, 0.5]),
+        ("as-printed", [1.4, 1.5, 2.0]),
+    ):
         method = get_method("r-ppo", Settings.of({"penalty_form": form}))
         assert method.reward is not None
         assert method.reward(reward, delta, coefficients()).tolist() == pytest.approx(expected)

@@ -11,6 +11,9 @@ import jax.numpy as jnp
 
 from elbert.fairness.rates import Totals, bias
 
+UNROLL = 4
+"""Steps of a recursion over time that are compiled as one: quicker to run, slower to compile."""
+
 
 class Rollout(NamedTuple):
     """What N copies showed in T steps."""
@@ -108,7 +111,7 @@ def advantages(
         advantage = difference + kept[:, None] * later
         return advantage, advantage
 
-    return jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, keep), reverse=True, unroll=8)[1]
+    return jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, keep), reverse=True, unroll=UNROLL)[1]
 
 
 def episode_totals(
@@ -154,7 +157,7 @@ def episode_totals(
     none = jnp.zeros(rollout.supply.shape[2:])
     start = (running, Window(none, none, jnp.zeros(())), Squares(none, none, none))
     course = (rollout.supply, rollout.demand, ended, rollout.counted)
-    (running, done, squares), deltas = jax.lax.scan(forward, start, course, unroll=4)
+    (running, done, squares), deltas = jax.lax.scan(forward, start, course, unroll=UNROLL)
     return running, done, squares, jnp.stack(deltas)
 
 

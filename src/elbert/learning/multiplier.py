@@ -33,8 +33,8 @@ AIM = 0.7
 """Part of the limit that is aimed at: a policy at the limit itself could not be told from one beyond it."""
 
 INTEGRAL, PROPORTIONAL = 15.0, 0.3
-"""Of the control. What the integral gains from an error of 1 is INTEGRAL / iterations, so that it can move by as much in
-a short training as in a long one, but never more than INTEGRAL_MOST at a time."""
+"""Of the control. What the integral gains from an error of 1 is INTEGRAL / iterations, so that it can move by as much
+in a short training as in a long one, but never more than INTEGRAL_MOST at a time."""
 
 INTEGRAL_MOST = 0.2
 MOST = 7.0
