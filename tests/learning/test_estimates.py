@@ -54,7 +54,7 @@ def test_fair_advantage_by_hand():
 
 
 def coefficients(**given):
-    base = {"alpha": 0.0, "beta": 20.0, "demand_weight": jnp.zeros((1, 2)), "zeta": 2.0, "omega": 0.25}
+    base = {"alpha": 0.0, "beta": 20.0, "demand_weight": jnp.zeros((1, 2)), "zeta": 2.0, "omega": 0.25, "max_bias": 1.0}
     return Coefficients(**(base | {"beta_1": 3.0, "beta_2": 5.0} | given))
 
 

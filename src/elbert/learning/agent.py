@@ -39,7 +39,7 @@ class About:
     steps: int
     train_seconds: float
     observation_shape: tuple[int, ...] | None  # of a Box; None for other spaces, whose observations come flattened
-    price: float | None = None  # reward of an episode per unit of bias, at the limit it was trained for
+    price: float | None = None  # reward of an episode per unit of the limit it was trained for, all criteria together
 
 
 class Agent:
@@ -217,7 +217,7 @@ def agents_of(trainer: Any, *, parameters: dict[str, Any] | None, seconds: float
         parts = jax.tree.map(lambda x, i=i: x[i], (trainer.state.weights, trainer.state.moments, trainer.state.scale))
         steps = trainer.iteration * trainer.settings.batch
         settings = Settings.of(dict(member.coefficients), trainer.settings)
-        price = None if settings.max_bias is None else float(np.max(trainer.state.dual.price[i]))
+        price = None if settings.max_bias is None else float(np.sum(trainer.state.dual.price[i]))
         about = About(problem.name, parameters, trainer.method.name, member.seed, steps, seconds, shape, price)
         agents.append(Agent(about, settings, problem.shape, *parts, problem=problem))
     return agents

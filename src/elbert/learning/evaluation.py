@@ -46,7 +46,7 @@ class Evaluation:
     deterministic: bool
     train_seconds: float | None
     limit: BiasTest | None = None  # of the limit that the policy was trained for
-    price: float | None = None  # reward per step that a bias larger by 0.01 would be worth at that limit
+    price: float | None = None  # reward per step that a limit higher by 0.01 would be worth, as training saw it
 
     @property
     def criterion(self) -> CriterionBenefit:
