@@ -6,10 +6,10 @@ import shutil
 import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-FAST_COMPILATION = (
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+os.environ.setdefault(  # compiles in a third of the time; the code runs slower, but the tests are short
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 )
-os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)  # a third of the time; the code runs slower, the tests are short
 os.environ.setdefault("MPLBACKEND", "agg")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # set by the first process; workers and commands inherit it
     folder = tempfile.mkdtemp(prefix="elbert-compiled-")

@@ -102,7 +102,7 @@ def test_training_is_refused_where_a_setting_would_have_no_effect(arguments, say
 
 
 def test_an_environment_of_ones_own_must_say_what_bias_weighs():
-    with pytest.raises(InvalidInputError, match="elbert-po needs max_bias here, .* or alpha"):
+    with pytest.raises(InvalidInputError, match=r"elbert-po needs max_bias here, .* or alpha"):
         elbert.train(lambda: None)
 
 
