@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from elbert.errors import InvalidInputError
+from elbert.exact.frontier import best_reward_at
 from elbert.experiments import plans, reproduction
 from elbert.experiments.plans import EXPERIMENTS, MAIN, Experiment, Job, Panel, Series, experiment
 from elbert.experiments.reproduction import do_jobs, finished
@@ -104,6 +105,7 @@ def test_a_row_by_hand(tmp_path):
     job = Job("lending", "elbert-po")
     (tmp_path / job.name).mkdir()
     (tmp_path / job.name / "manifest.json").write_text('{"iteration": 3}')
+    (tmp_path / job.name / "config.json").write_text('{"parameters": {}}')
     (tmp_path / job.name / "evaluation.json").write_text(json.dumps(evaluation(0.186, 0.01)))
     missing = Series("g-ppo", Job("lending", "g-ppo"), "g-ppo")
     shown = Experiment(
@@ -112,12 +114,16 @@ def test_a_row_by_hand(tmp_path):
     first, second = rows_of(shown, tmp_path)
     # published 0.18205 (0.1816 .. 0.1825) / 0.02449 (0.0231 .. 0.0259)
     assert first["verdict"] == {"reward": "better", "bias": "better", "cell": "dominates"}
+    best = best_reward_at("lending", 5, 0.01)
+    assert best is not None
+    assert first["best"]["short"] == pytest.approx(best.reward - 0.186)
     assert cells(first) == (
         "lending",
         "elbert-po",
         "0.182 / 0.024",
         "0.1860",
         "0.1850 .. 0.1870",
+        f"{100 * 0.186 / best.reward:.1f} %",
         "0.0100",
         "0.0080 .. 0.0120",
         "0.0010",
@@ -130,7 +136,7 @@ def test_a_row_by_hand(tmp_path):
     assert cells(second)[:4] == ("lending", "g-ppo", "0.150 / 0.158", "not there")
     page = markdown(shown, [first, second], {"preset": "fast", "seeds": 3, "quick": False}, False)
     lines = [line for line in page.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in lines} == {13}
+    assert {line.count("|") for line in lines} == {14}
 
 
 def test_the_front_of_rewards_and_biases():

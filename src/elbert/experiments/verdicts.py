@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from elbert.experiments.evaluations import with_best_possible
 from elbert.experiments.plans import Experiment, Series
 from elbert.experiments.runs import RunFolder
 
@@ -67,7 +68,8 @@ def _row(experiment: str, env: str, panel: str, series: Series, folder: Path) ->
     if found is None:
         return row | {"missing": True}
     keys = ("episodes", "horizon", "reward", "bias", "groups", "train_seconds")
-    row |= {key: found[key] for key in keys}
+    found = with_best_possible(found, folder / series.job.name)
+    row |= {key: found[key] for key in keys} | ({"best": found["best"]} if "best" in found else {})
     row["seeds"] = len(found.get("seeds", [found]))
     row["verdict"] = None
     if theirs is not None and found["reward"]["ci"] is not None and found["bias"]["ci"] is not None:

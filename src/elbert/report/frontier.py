@@ -3,14 +3,14 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elbert.exact.frontier import Frontier
+from elbert.exact.frontier import Frontier, frontier
 from elbert.files import write_json
 from elbert.report.curves import labels_of
 from elbert.report.scatter import Point, draw_scatter
@@ -19,6 +19,9 @@ from elbert.report.style import INK, draw_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+LIMITS_DRAWN = 12
+"""Limits on the bias at which a frontier behind policies is computed."""
 
 
 def frontier_table(found: Frontier) -> RenderableType:
@@ -112,6 +115,26 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     line = "-" if found.exact else "--"
     axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1)
     axes.set_xlim(-0.04 * right, right)
+
+
+def frontier_behind(results: Sequence[dict[str, Any]], points: Sequence[Point]) -> Frontier | None:
+    """The best possible over the range of biases, or the bound, where all results are of one world that has one."""
+    worlds = [(result["env"], result["horizon"], result.get("best", {}).get("parameters")) for result in results]
+    if not points or any(world != worlds[0] for world in worlds) or worlds[0][2] is None:
+        return None
+    env, horizon, parameters = worlds[0]
+    right = max(0.02, 1.1 * max(point.bias for point in points))
+    limits = [round(right * i / LIMITS_DRAWN, 4) for i in range(LIMITS_DRAWN + 1)]
+    return frontier(env, delta=limits, horizon=horizon, rules=False, **parameters)
+
+
+def nearness(best: dict[str, Any] | None) -> str:
+    """A percentage where the best reward is exact and positive, else how much reward per step is missing."""
+    if best is None:
+        return ""
+    if best["exact"] and best["share"] is not None:
+        return f"{100 * best['share']:.1f} %"
+    return f"{best['short']:.4f} below" if best["short"] >= 0 else f"{-best['short']:.4f} above"
 
 
 def _number(value: float) -> str:

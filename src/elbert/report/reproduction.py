@@ -13,6 +13,7 @@ from elbert.experiments.plans import Experiment, Panel
 from elbert.experiments.verdicts import published
 from elbert.files import write_json, write_whole
 from elbert.report.curves import SMOOTHED, draw_curve, extremes, labels_of, read_metrics, smoothed
+from elbert.report.frontier import draw_frontier_line, frontier_behind, nearness
 from elbert.report.scatter import Point, draw_scatter, point_of
 from elbert.report.style import BLUE, VERMILION, draw_figure
 
@@ -25,6 +26,7 @@ HEADINGS = (
     "published reward / bias",
     "reward per step",
     "95 % interval",
+    "of best",
     "bias",
     "95 % interval",
     "noise floor",
@@ -33,7 +35,7 @@ HEADINGS = (
     "verdict",
     "s",
 )
-IN_TERMINAL = (0, 1, 2, 3, 5, 7, 10)
+IN_TERMINAL = (0, 1, 2, 3, 5, 6, 8, 11)
 
 
 def write_experiment(
@@ -75,7 +77,8 @@ def notes(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
         f"Preset {about['preset']}, {about['seeds']} seed{'s' if about['seeds'] > 1 else ''}"
         f"{', a quick picture with fewer steps' if about['quick'] else ''}. Evaluated in fresh episodes with "
         f"sampled actions; intervals {over}. The noise floor is the bias that equal groups would show by "
-        "chance in as many episodes. s: seconds of training, all seeds together."
+        "chance in as many episodes. Of best: the share of the most reward that any policy with this bias can expect, "
+        "or the distance from an upper bound that no policy exceeds. s: seconds of training, all seeds together."
     )
     if any(row["published"] for row in rows):
         text += (
@@ -98,6 +101,7 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
         *head,
         f"{row['reward']['mean']:.4f}",
         _interval(row["reward"]["ci"]),
+        nearness(row.get("best")),
         _number(bias["estimate"]),
         _interval(bias["ci"]),
         _number(bias["noise_floor"]),
@@ -114,7 +118,7 @@ def experiment_table(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> 
     lines = [cells(row) for row in rows]
     shown = [i for i in IN_TERMINAL if any(line[i] for line in lines)]
     for i in shown:
-        table.add_column(HEADINGS[i], justify="right" if i in (3, 5, 7) else "left")
+        table.add_column(HEADINGS[i], justify="right" if i in (3, 5, 6, 8) else "left")
     last = None
     for row, line in zip(rows, lines, strict=True):
         verdict = row.get("verdict")
@@ -143,7 +147,11 @@ def _draw_levels(figure: "Figure", experiment: Experiment, rows: Sequence[dict[s
             for row in mine
             if row["published"]
         ]
-        draw_scatter(line[2], [point for point in points if point is not None], theirs=theirs, front=False)
+        there = [point for point in points if point is not None]
+        draw_scatter(line[2], there, theirs=theirs, front=False)
+        best = frontier_behind([row for row in mine if not row.get("missing")], there)
+        if best is not None:
+            draw_frontier_line(line[2], best)
         line[0].set(ylabel="reward per step\n(more is better)", xlabel="million steps")
         line[1].set(ylabel="bias of rollouts\n(less is better)", xlabel="million steps")
         line[1].set_ylim(bottom=0)
@@ -153,6 +161,8 @@ def _draw_levels(figure: "Figure", experiment: Experiment, rows: Sequence[dict[s
         line[2].set_title("evaluated")
         line[3].set_axis_off()
         handles, labels = labels_of(line[0])
+        if best is not None:
+            handles, labels = [*handles, line[2].lines[-1]], [*labels, str(line[2].lines[-1].get_label())]
         title = "hollow: published" if theirs else None
         line[3].legend(handles, labels, loc="center left", borderaxespad=0, title=title, title_fontsize=8, fontsize=8)
 

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from elbert.errors import InvalidInputError
-from elbert.exact.frontier import Frontier, frontier
+from elbert.exact.frontier import Frontier
 from elbert.exact.rules import is_rule
 from elbert.experiments.runs import RunSummary
 from elbert.fairness.benefits import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.report.curves import draw_curve, labels_of, read_metrics
-from elbert.report.frontier import draw_frontier_line
+from elbert.report.frontier import draw_frontier_line, frontier_behind, nearness
 from elbert.report.scatter import Point, draw_scatter, point_of
 from elbert.report.style import draw_figure
 
@@ -94,7 +94,7 @@ def comparison_rows(results: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple
                 "rule" if is_rule(result["method"]) else result["method"],
                 f"{result['reward']['mean']:.4f}",
                 _interval(result["reward"]["ci"]),
-                _nearness(result.get("best")),
+                nearness(result.get("best")),
                 "?" if bias["estimate"] is None else f"{bias['estimate']:.4f}",
                 _interval(bias["ci"]),
                 rates,
@@ -155,7 +155,7 @@ def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequen
     points = [point for name, result in results if (point := point_of(name, result)) is not None]
     if points:
         height = 3.4 + 0.1 * len(points)
-        best = _line(results, points)
+        best = frontier_behind([result for _, result in results], points)
         figures += draw_figure(
             lambda figure: draw_comparison(figure, points, environments[0], best), (5.5, height), folder / "scatter"
         )
@@ -174,19 +174,6 @@ def draw_curves(figure: "Figure", curves: Sequence[tuple[str, dict[str, np.ndarr
     figure.legend(*labels_of(left), loc="outside lower center", ncols=4)
 
 
-def _line(results: Sequence[tuple[str, dict[str, Any]]], points: Sequence[Point]) -> Frontier | None:
-    """The best possible over the range of biases, where all results are of one world and it is known exactly."""
-    worlds = [(result["horizon"], result.get("best", {}).get("parameters")) for _, result in results]
-    if any(world != worlds[0] for world in worlds) or not all(
-        result.get("best", {}).get("exact") for _, result in results
-    ):
-        return None
-    horizon, parameters = worlds[0]
-    right = max(0.02, 1.1 * max(point.bias for point in points))
-    limits = [round(right * i / 12, 4) for i in range(13)]
-    return frontier(results[0][1]["env"], delta=limits, horizon=horizon, rules=False, **parameters)
-
-
 def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: Frontier | None = None) -> None:
     """Reward against bias of evaluated runs, with the front of those that no other beats and the best possible."""
     axes = figure.subplots()
@@ -197,15 +184,6 @@ def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: F
     handles, labels = labels_of(axes)
     columns = max(1, min(2, 60 // max(len(label) for label in labels))) if labels else 1
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
-
-
-def _nearness(best: dict[str, Any] | None) -> str:
-    """A percentage where the best reward is exact and positive, else how much reward per step is missing."""
-    if best is None:
-        return ""
-    if best["exact"] and best["share"] is not None:
-        return f"{100 * best['share']:.1f} %"
-    return f"{best['short']:.4f} below" if best["short"] >= 0 else f"{-best['short']:.4f} above"
 
 
 def _interval(ci: Sequence[float] | None) -> str:
