@@ -13,7 +13,8 @@ control lambda itself), so that it stays positive and crosses orders of magnitud
     e = clip((b - AIM * limit) / limit, -1, 2),   I <- I + gain * e,   mu = exp(I + PROPORTIONAL * e)
 
 The bias b of a few episodes is biased upwards: a controller that believes it pushes for ever. It sees the totals of the
-latest episodes, older ones fading, less what their noise alone would show.
+latest episodes, older ones fading, less what their noise alone would show. Which groups are ahead is judged by the very
+latest episodes: with old ones the policy would still be pushed when it is there, and swing to and fro.
 """
 
 from functools import cache
@@ -26,13 +27,13 @@ import numpy as np
 from elbert.fairness.rates import Totals, soft_bias
 from elbert.learning.estimates import Estimates, Squares, Window
 
-KEEP = 0.85
-"""Weight that the totals of earlier episodes keep from one iteration to the next."""
+KEEP, KEEP_RECENT = 0.85, 0.5
+"""Weight that the totals of earlier episodes keep from one iteration to the next: for the bias, for the slopes."""
 
 AIM = 0.7
 """Part of the limit that is aimed at: a policy at the limit itself could not be told from one beyond it."""
 
-INTEGRAL, PROPORTIONAL = 15.0, 0.3
+INTEGRAL, PROPORTIONAL = 15.0, 0.5
 """Of the control. What the integral gains from an error of 1 is INTEGRAL / iterations, so that it can move by as much
 in a short training as in a long one, but never more than INTEGRAL_MOST at a time."""
 
@@ -41,15 +42,45 @@ MOST = 7.0
 """The logarithm of mu stays within plus and minus this."""
 
 SMOOTH = 3.0
-"""beta * limit of the soft bias whose slope is used: differences of the size of the limit count, smaller ones fade."""
+"""beta * size of the soft bias whose slope is used: differences of the size of the limit, or of what one iteration
+changes if that is more, count; smaller ones fade. A policy that is always pushed with full force swings for ever."""
+
+KEEP_MOVED = 0.8
+"""Weight of earlier changes in what one iteration changes."""
+
+
+class Seen(NamedTuple):
+    """Totals of episodes, older ones fading."""
+
+    supply: jax.Array  # [criteria, groups]
+    demand: jax.Array  # [criteria, groups]
+    squares: Squares  # of the same, their weights squared
+
+    def faded(self, keep: float, done: Window, squares: Squares) -> "Seen":
+        """With the episodes of a rollout."""
+        faded = (keep**2 * old + new for old, new in zip(self.squares, squares, strict=True))
+        return Seen(keep * self.supply + done.supply, keep * self.demand + done.demand, Squares(*faded))
+
+    def rates(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """z = S / D, the variance of its noise, and whether it is known; 0 where it is not.   [criteria, groups] each
+
+        The variance is sum_e w_e**2 (S_e - z D_e)**2 / D**2 (delta method, episodes e with weights w_e).
+        """
+        known = self.demand > 0
+        due = jnp.where(known, self.demand, 1.0)
+        z = jnp.where(known, self.supply / due, 0.0)
+        supply, both, demand = self.squares
+        variance = jnp.where(known, (supply - 2 * z * both + z**2 * demand) / due**2, 0.0)
+        return z, jnp.maximum(variance, 0.0), known
 
 
 class Dual(NamedTuple):
     """What the controller carries from one iteration to the next."""
 
-    supply: jax.Array  # [criteria, groups] totals of episodes, older ones fading
-    demand: jax.Array  # [criteria, groups]
-    squares: Squares  # of the same, their weights squared
+    seen: Seen  # for the bias
+    recent: Seen  # for the slopes
+    last: Totals  # [criteria, groups] of the latest rollout with demand
+    moved: jax.Array  # [criteria] how far the groups' rates move apart or together from one rollout to the next
     integral: jax.Array  # [criteria] I
     mu: jax.Array  # [criteria] relative multiplier
     bias: jax.Array  # [criteria] estimate without the noise's part
@@ -60,33 +91,44 @@ def start(criteria: int, groups: int) -> Dual:
     """Before the first iteration: mu = 1."""
     none = jnp.zeros((criteria, groups), jnp.float32)
     each = jnp.zeros(criteria, jnp.float32)
-    return Dual(none, none, Squares(none, none, none), each, jnp.ones(criteria, jnp.float32), each, each)
+    seen = Seen(none, none, Squares(none, none, none))
+    return Dual(seen, seen, Totals(none, none), each, each, jnp.ones(criteria, jnp.float32), each, each)
 
 
 def controlled(dual: Dual, done: Window, squares: Squares, *, limit: jax.Array, gain: jax.Array) -> Dual:
     """Take in the episodes of a rollout and move the multipliers; `gain` is that of the integral."""
-    supply, demand = KEEP * dual.supply + done.supply, KEEP * dual.demand + done.demand
-    squares = Squares(*(KEEP**2 * old + new for old, new in zip(dual.squares, squares, strict=True)))
-    seen = dual._replace(supply=supply, demand=demand, squares=squares)
+    seen, recent = dual.seen.faded(KEEP, done, squares), dual.recent.faded(KEEP_RECENT, done, squares)
     bias = debiased(seen)
-    known = jnp.sum(demand > 0, axis=-1) > 1
+    known = jnp.sum(seen.demand > 0, axis=-1) > 1
     error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0)
     integral = jnp.clip(dual.integral + gain * error, -MOST, MOST)
     mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, -MOST, MOST))
-    return seen._replace(integral=integral, mu=mu, bias=bias)
+    due = done.demand > 0
+    last = Totals(*(jnp.where(due, new, old) for new, old in zip(done[:2], dual.last, strict=True)))
+    return dual._replace(
+        seen=seen, recent=recent, last=last, moved=_moved(dual, done), integral=integral, mu=mu, bias=bias
+    )
 
 
-def debiased(dual: Dual) -> jax.Array:
+def _moved(dual: Dual, done: Window) -> jax.Array:
+    """range_g(z_g - the z_g of the rollout before), smoothed; noise is part of it.   -> [criteria]"""
+    both = (done.demand > 0) & (dual.last.demand > 0)
+    now, before = (
+        jnp.where(both, supply / jnp.where(both, demand, 1.0), 0.0)
+        for supply, demand in (done[:2], (dual.last.supply, dual.last.demand))
+    )
+    change = now - before
+    spread = jnp.max(jnp.where(both, change, -jnp.inf), axis=-1) - jnp.min(jnp.where(both, change, jnp.inf), axis=-1)
+    smooth = jnp.where(dual.moved > 0, KEEP_MOVED * dual.moved + (1 - KEEP_MOVED) * spread, spread)
+    return jnp.where(jnp.sum(both, axis=-1) > 1, smooth, dual.moved)
+
+
+def debiased(seen: Seen) -> jax.Array:
     """sign(x) sqrt(|x|), x = range(z)**2 - E[range(noise)**2], z = S / D.   -> [criteria]
 
     Below 0 where the rates differ less than noise alone would make them: cut off at 0 it would be biased upwards.
-    The noise of z_g has the variance sum_e w_e**2 (S_e - z D_e)**2 / D**2 (delta method, episodes e with weights w_e).
     """
-    known = dual.demand > 0
-    due = jnp.where(known, dual.demand, 1.0)
-    z = dual.supply / due
-    supply, both, demand = dual.squares
-    variance = jnp.where(known, (supply - 2 * z * both + z**2 * demand) / due**2, 0.0)
+    z, variance, known = seen.rates()
     count = jnp.sum(known, axis=-1)
     spread = jnp.max(jnp.where(known, z, -jnp.inf), axis=-1) - jnp.min(jnp.where(known, z, jnp.inf), axis=-1)
     table = jnp.asarray(_range_squared(z.shape[-1]))
@@ -96,12 +138,15 @@ def debiased(dual: Dual) -> jax.Array:
 
 
 def slopes(dual: Dual, limit: jax.Array) -> jax.Array:
-    """db_c/dz_g of the soft bias at the rates of the latest episodes; 0 where demand is none. [criteria, groups]"""
-    known = dual.demand > 0
-    rates = jnp.where(known, dual.supply / jnp.where(known, dual.demand, 1.0), 0.0)
-    mean = jnp.sum(rates, axis=-1, keepdims=True) / jnp.maximum(jnp.sum(known, axis=-1, keepdims=True), 1)
-    filled = jnp.where(known, rates, mean)
-    slope = jax.grad(lambda z: jnp.sum(jnp.asarray(soft_bias(z, beta=SMOOTH / limit))))(filled)
+    """db_c/dz_g of the soft bias at the latest rates, beta = SMOOTH / max(limit, moved); 0 where demand is none.
+
+    [criteria, groups]
+    """
+    rates, _, known = dual.recent.rates()
+    count = jnp.maximum(jnp.sum(known, axis=-1, keepdims=True), 1)
+    filled = jnp.where(known, rates, jnp.sum(rates, axis=-1, keepdims=True) / count)
+    beta = SMOOTH / jnp.maximum(limit, dual.moved)[:, None]  # [criteria, 1]
+    slope = jax.grad(lambda z: jnp.sum(jnp.asarray(soft_bias(beta * z, beta=1.0)) / beta[:, 0]))(filled)
     return jnp.where(known, slope, 0.0)
 
 
