@@ -1,8 +1,11 @@
 """Draw the pictures of the worlds that the pages in docs/environments show, and the frontier of docs/frontier.md.
 
-python docs/pictures.py
+    python docs/pictures.py
+
+docs/data/main.json is what `elbert reproduce main --seeds 3` wrote.
 """
 
+import json
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +20,7 @@ import elbert
 from elbert.files import write_whole
 from elbert.gymnasium_ids import IDS
 from elbert.report.frontier import write_frontier
+from elbert.report.scatter import Point, point_of
 
 Policy = Callable[[Any], Any]
 
@@ -62,12 +66,15 @@ def main() -> None:
 
 
 def frontier() -> None:
-    """Write docs/images/frontier-lending.png."""
+    """Write docs/images/frontier-lending.png: what docs/data/main.json holds of lending, beside the best possible."""
+    here = Path(__file__).parent
+    rows = [row for row in json.loads((here / "data" / "main.json").read_text())["rows"] if row["env"] == "lending"]
+    ours = [point for row in rows if (point := point_of(row["label"], row))]
+    theirs = [Point(row["label"], row["published"]["bias"], row["published"]["reward"]) for row in rows]
     with TemporaryDirectory() as folder:
-        picture = next(
-            path for path in write_frontier(elbert.frontier("lending"), Path(folder)) if path.suffix == ".png"
-        )
-        write_whole(Path(__file__).parent / "images" / picture.name, picture.read_bytes())
+        written = write_frontier(elbert.frontier("lending"), Path(folder), points=ours, theirs=theirs)
+        picture = next(path for path in written if path.suffix == ".png")
+        write_whole(here / "images" / picture.name, picture.read_bytes())
     print(f"docs/images/{picture.name}")
 
 

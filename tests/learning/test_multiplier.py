@@ -56,13 +56,13 @@ def test_the_debiased_bias_of_equal_groups_is_near_none():
         for _ in range(200):
             demand = rng.poisson(20, (40, groups)).astype(float)
             supply = rng.binomial(demand.astype(int), 0.5).astype(float)
-            total = seen_of(supply.sum(0), demand.sum(0), [(x * y).sum(0) for x, y in ((supply, supply), (supply, demand), (demand, demand))])  # fmt: skip  # noqa: E501
+            squares = [(x * y).sum(0) for x, y in ((supply, supply), (supply, demand), (demand, demand))]
             plain.append(np.ptp(supply.sum(0) / demand.sum(0)))
-            corrected.append(float(debiased(total)[0]))
+            corrected.append(float(debiased(seen_of(supply.sum(0), demand.sum(0), squares))[0]))
         assert abs(np.mean(corrected)) < 0.25 * np.mean(plain)
 
 
-@pytest.mark.parametrize(("bias", "error"), [(0.0, -0.7), (0.07, 0.0), (0.12, 0.5), (0.9, 1.0)])
+@pytest.mark.parametrize(("bias", "error"), [(0.0, -0.5), (0.05, 0.0), (0.1, 0.5), (0.9, 2.0)])
 def test_the_multiplier_follows_the_bias(bias, error):
     done = Window(jnp.asarray([[50.0 + 100 * bias, 50.0]]), jnp.asarray([[100.0, 100.0]]), jnp.asarray(1.0))
     nothing = Squares(*(jnp.zeros((1, 2)),) * 3)
@@ -121,7 +121,7 @@ def test_the_limit_is_held_and_its_price_found(limit):
     assert bias.estimate is not None
     assert seen.limit is not None
     assert seen.price is not None
-    assert 0.3 * limit < bias.debiased <= limit, "the limit is held, and no more is given up than must be"
+    assert 0.2 * limit < bias.debiased <= limit, "the limit is held, and no more is given up than must be"
     assert seen.reward.mean == pytest.approx(0.9 + 0.1 * bias.estimate, abs=0.01)
     assert seen.limit.verdict != "refuted"
     assert 0.0003 < seen.price < 0.003
@@ -135,10 +135,17 @@ def test_a_limit_that_nothing_breaks_costs_nothing():
     assert agent.evaluate(100).reward.mean > 0.98
 
 
+class Clocked(ProbeEnv):
+    """Shows the time that is left."""
+
+    def _observe(self):
+        return np.array([super()._observe()[0], self.time / self.horizon], np.float32)
+
+
 def test_a_users_environment_holds_a_limit():
     host = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 40, "copies": 8}
-    agent = elbert.train(ProbeEnv, max_bias=0.2, **host)
-    assert agent.evaluate(200, env=ProbeEnv).criterion.bias.debiased < 0.25
+    agent = elbert.train(Clocked, max_bias=0.2, **host)
+    assert agent.evaluate(200, env=Clocked).criterion.bias.debiased < 0.2
 
 
 def test_candidates_are_the_last_policies_and_survive_on_disk(tmp_path):

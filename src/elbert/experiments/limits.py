@@ -39,9 +39,9 @@ class Candidates:
                     agent.save(self._path(progress.iteration, i))
 
     def chosen(self) -> list[Agent]:
-        """One for each member: the best verdict on "bias <= limit" first, then the reward.
+        """One for each member: of those with a confirmed "bias <= limit" the one with most reward.
 
-        Where the limit is refuted for all of them, the one with the smallest bias.
+        Where none is confirmed, the one with the smallest bias: the reward would choose the largest that chance allows.
         """
         last = agents_of(self.trainer, parameters=self.parameters, seconds=self.trainer.seconds)
         for iteration in self.iterations:
@@ -77,8 +77,8 @@ def _best(agents: Sequence[Agent], episodes: int, seconds: float) -> Agent:
         limit = agent.settings.max_bias
         assert limit is not None
         place = ORDER.index(evaluation.report.test(limit).verdict)
-        bias = evaluation.criterion.bias.estimate
-        return place, -evaluation.reward.mean if place < 2 or bias is None else bias
+        biases = [part.bias.estimate for part in evaluation.report.criteria if part.bias.estimate is not None]
+        return place, -evaluation.reward.mean if place == 0 or not biases else max(biases)
 
     judged = [(agent, agent.evaluate(episodes, seed=SEED)) for agent in agents]
     return min(judged, key=rank)[0].timed(seconds)

@@ -1,5 +1,6 @@
 """The experiments as data: which trainings they need and how these are shown side by side."""
 
+import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
 from elbert.experiments.presets import preset_for, protocol_for
 from elbert.learning import METHODS, Settings
@@ -270,3 +272,19 @@ PLANS: dict[str, Callable[[Job], Experiment]] = {
     "details": _details,
 }
 EXPERIMENTS = (*PLANS, "temporal")
+
+
+def known_experiments(names: Sequence[str], envs: Sequence[str] | None) -> list[str]:
+    """The experiments asked for, each once; all if none is named."""
+    for name in names:
+        if name not in EXPERIMENTS:
+            near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InvalidInputError(f"No experiment is called {name!r}.{hint} Known: {', '.join(EXPERIMENTS)}.")
+    if names:
+        return list(dict.fromkeys(names))
+    if envs is None:
+        return list(EXPERIMENTS)
+    where = [get_entry(env).name for env in envs]
+    every = [experiment(name, preset="fast", seeds=1, envs=None, quick=False) for name in EXPERIMENTS[:-1]]
+    return [plan.name for plan in every if any(panel.env in where for panel in plan.panels)]

@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.experiments.compilation import keep_compiled
 from elbert.experiments.evaluations import evaluate_run
-from elbert.experiments.plans import Job
+from elbert.experiments.plans import Experiment, Job
 from elbert.experiments.runs import RunFolder
 from elbert.experiments.training import InterruptedRunError, asked_to_stop, train_many
 from elbert.files import FileError
 from elbert.learning import Callback, Progress
 
 SECONDS_BETWEEN_LOOKS = 0.5
+MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,18 @@ class Standing:
 
 
 Teller: TypeAlias = Callable[[Standing], None]
+
+
+def train_experiments(
+    plans: Sequence[Experiment], folder: Path, *, workers: int | None, tell: Teller
+) -> dict[str, str]:
+    """Do every training of these experiments once; `workers` None takes one for each core. Returns what failed."""
+    jobs = {job.name: job for plan in plans for job in plan.jobs}
+    if not jobs:
+        return {}
+    keep_compiled()
+    count = min(len(jobs), MOST_WORKERS, os.cpu_count() or 1) if workers is None else workers
+    return do_jobs(list(jobs.values()), folder, workers=count, tell=tell)
 
 
 def do_jobs(

@@ -27,17 +27,19 @@ import numpy as np
 from elbert.fairness.rates import Totals, soft_bias
 from elbert.learning.estimates import Estimates, Squares, Window
 
-KEEP, KEEP_RECENT = 0.85, 0.5
+KEEP, KEEP_RECENT = 0.8, 0.5
 """Weight that the totals of earlier episodes keep from one iteration to the next: for the bias, for the slopes."""
 
-AIM = 0.7
+AIM = 0.5
 """Part of the limit that is aimed at: a policy at the limit itself could not be told from one beyond it."""
 
 INTEGRAL, PROPORTIONAL = 15.0, 0.5
 """Of the control. What the integral gains from an error of 1 is INTEGRAL / iterations, so that it can move by as much
 in a short training as in a long one, but never more than INTEGRAL_MOST at a time."""
 
-INTEGRAL_MOST = 0.2
+INTEGRAL_MOST, INTEGRAL_LEAST = 0.2, 0.3
+"""The gain at most, and the part of it that is left when the learning rate has fallen to 0."""
+
 MOST = 7.0
 """The logarithm of mu stays within plus and minus this."""
 

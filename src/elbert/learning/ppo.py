@@ -240,9 +240,10 @@ class Learner:
         """The multipliers after this rollout; their prices fade with those of earlier ones."""
         limit = coefficients.max_bias
         pace = min(multiplier.INTEGRAL / self.settings.iterations, multiplier.INTEGRAL_MOST)
-        dual = multiplier.controlled(state.dual, known.done, known.squares, limit=limit, gain=left * pace)
+        gain = pace * jnp.maximum(left, multiplier.INTEGRAL_LEAST)
+        dual = multiplier.controlled(state.dual, known.done, known.squares, limit=limit, gain=gain)
         slope = multiplier.slopes(dual, limit)
-        _, price = multiplier.limited_advantage(known.estimates, slope, dual.mu)
+        _, price = multiplier.limited_advantage(known.estimates, slope, jnp.exp(dual.integral))
         keep = jnp.where(state.iteration == 0, 0.0, PRICE_MEMORY)
         return dual._replace(price=keep * state.dual.price + (1 - keep) * price)
 

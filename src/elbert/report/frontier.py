@@ -95,7 +95,8 @@ def draw_frontier(
             axes.plot(other.bias, other.reward, "o", mfc="white", mec=INK, ms=6, label=other.label, zorder=2)
     axes.set_title(f"{found.env}, {found.horizon} steps")
     handles, labels = labels_of(axes)
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    title = "hollow: published" if theirs else None
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title, title_fontsize=9)
 
 
 def draw_frontier_line(axes: "Axes", found: Frontier) -> None:

@@ -1,7 +1,5 @@
 """`elbert reproduce`: from the names of experiments to their tables and figures."""
 
-import difflib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +9,13 @@ from rich.console import RenderableType
 
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
-from elbert.experiments.compilation import keep_compiled
-from elbert.experiments.plans import EXPERIMENTS, Experiment, experiment
-from elbert.experiments.reproduction import Teller, do_jobs
+from elbert.experiments.plans import Experiment, experiment, known_experiments
+from elbert.experiments.reproduction import Teller, train_experiments
 from elbert.experiments.temporal import temporal_example
 from elbert.experiments.verdicts import rows_of
 from elbert.files import write_whole
 from elbert.report.reproduction import experiment_table, write_experiment
 from elbert.report.temporal import EXPLANATION, rich_table, write_temporal
-
-MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,7 @@ def reproduced(
     tell: Teller,
 ) -> Reproduced:
     """Do what is not done yet, then write tables and figures of all that was asked for."""
-    names = _known(names, envs)
+    names = known_experiments(names, envs)
     seeds = (1 if quick else 3) if seeds is None else seeds
     if seeds < 1:
         raise InvalidInputError(f"seeds is {seeds}. Give a whole number of at least 1.")
@@ -63,14 +58,7 @@ def reproduced(
     plans = [
         experiment(name, preset=preset, seeds=seeds, envs=where, quick=quick) for name in names if name != "temporal"
     ]
-    jobs = {job.name: job for plan in plans for job in plan.jobs}
-    failed: dict[str, str] = {}
-    if jobs:
-        keep_compiled()
-        cores = min(MOST_WORKERS, os.cpu_count() or 1)
-        count = min(len(jobs), cores) if workers is None else workers
-        failed = do_jobs(list(jobs.values()), out / "runs", workers=count, tell=tell)
-    done = Reproduced({}, [], [], failed)
+    done = Reproduced({}, [], [], train_experiments(plans, out / "runs", workers=workers, tell=tell))
     for name in names:
         if name == "temporal":
             _temporal(done, out)
@@ -97,19 +85,3 @@ def _temporal(done: Reproduced, out: Path) -> None:
     done.results["temporal"] = [reading.to_dict() for reading in readings]
     done.tables.extend([rich_table(readings), EXPLANATION])
     done.written.extend(write_temporal(readings, out))
-
-
-def _known(names: Sequence[str], envs: Sequence[str] | None) -> list[str]:
-    """The experiments asked for, each once; all if none is named."""
-    for name in names:
-        if name not in EXPERIMENTS:
-            near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InvalidInputError(f"No experiment is called {name!r}.{hint} Known: {', '.join(EXPERIMENTS)}.")
-    if names:
-        return list(dict.fromkeys(names))
-    if envs is None:
-        return list(EXPERIMENTS)
-    where = [get_entry(env).name for env in envs]
-    every = [experiment(name, preset="fast", seeds=1, envs=None, quick=False) for name in EXPERIMENTS[:-1]]
-    return [plan.name for plan in every if any(panel.env in where for panel in plan.panels)]
