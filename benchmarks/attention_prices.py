@@ -19,7 +19,7 @@ from elbert.envs.attention import Attention
 from elbert.envs.registry import ENTRIES
 from elbert.exact import attention, fair_attention
 from elbert.exact.attention import Array, schedule_totals
-from elbert.exact.fair_attention import Box, Proof, Search, looked_ahead, worth_of
+from elbert.exact.fair_attention import Box, Multipliers, Proof, Search, looked_ahead, worth_of
 from elbert.files import write_whole
 
 NAMES = ("attention", "attention-harder")
@@ -28,10 +28,12 @@ FAIR = PATH.with_name(fair_attention.FILE)
 HORIZON = attention.STORED_HORIZON
 LIMITS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
 SCHEDULES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
-MIDDLE = {"attention": ((0.27, 0.33), (0.5, 0.0)), "attention-harder": ((0.5, 0.66), (0.5, 1 / 3))}
+LIMITED = ("attention-harder",)
+"""In attention the multipliers that we found lower the bound by less than 0.001 even without any bias."""
+MIDDLE, FALLS = (0.5, 0.66), (1 / 2, 1 / 3)
 """The lowest rates where most can be reached: without bias, and how far the ends fall per unit of it."""
-ENDS = {"attention": (48, 2, 8), "attention-harder": (16, 4, 16)}
-"""Knots of the prices: so many steps at either end are so finely divided, the others so coarsely."""
+KNOTS = np.unique([*range(0, 16, 4), *range(16, 400, 16), *range(400, 992, 32), *range(992, 1024, 4), 1023])
+"""Of the prices, which are linear between them: fewer where a unit is worth next to nothing."""
 
 
 def prices(steps: int) -> None:
@@ -50,22 +52,20 @@ def prices(steps: int) -> None:
 def limits(steps: int) -> None:
     """Multipliers for every limit, from the largest down, each from the better of the stored and the last ones."""
     content = json.loads(FAIR.read_text()) if FAIR.exists() else {}
-    for name in NAMES:
+    for name in LIMITED:
         world = _world(name)
         stored = {proof.delta: proof for proof in fair_attention.stored_proofs(world)} if name in content else {}
-        knots = content[name]["multipliers"]["knots"] if stored else _knots(*ENDS[name])
-        search = Search(world, np.array(knots, float))
+        search = Search(world, KNOTS.astype(float))
         centre = _point(search, attention.known_prices(world), np.zeros(world.groups), np.zeros(world.groups))
         rows = []
         for delta in LIMITS:
-            (low, high), (first, second) = MIDDLE[name]
-            middle = Box(low - first * delta, high - second * delta)
+            middle = Box(*(round(end - fall * delta, 6) for end, fall in zip(MIDDLE, FALLS, strict=True)))
             starts = [centre, *([_point(search, *stored[delta].parts[0][1])] if delta in stored else [])]
             centre = min(starts, key=lambda at, d=delta, box=middle: search.asked(d, box, at))
             value, centre, proof = search.proof(delta, middle, centre, steps=steps)
             print(f"{name}: no policy with a bias of at most {delta:g} exceeds {value / HORIZON:.5f}", flush=True)
             rows.append(_row(search, proof))
-        content.setdefault(name, {})["multipliers"] = {"knots": [int(knot) for knot in knots], "limits": rows}
+        content.setdefault(name, {})["multipliers"] = {"knots": KNOTS.tolist(), "limits": rows}
         write_whole(FAIR, json.dumps(content))
 
 
@@ -76,18 +76,21 @@ def schedules(rounds: int) -> None:
         world = _world(name)
         known = [one for _, one in fair_attention.stored_schedules(world)]
         proofs = fair_attention.stored_proofs(world)
+        none = np.zeros(world.groups)
         kept = []
         for delta in SCHEDULES:
-            proof = max((one for one in proofs if one.delta <= delta), key=lambda one: one.delta)
-            box, found = proof.parts[0]
-            known.append(looked_ahead(world, delta, sum(box) / 2, found, rounds=12)[0])
+            usable = [one.parts[0] for one in proofs if one.delta <= delta]
+            box, found = (
+                usable[-1] if usable else (Box(0.27, 0.33), Multipliers(attention.known_prices(world), none, none))
+            )
+            known.append(looked_ahead(world, delta, sum(box) / 2, found, rounds=14)[0])
             best = max(known, key=lambda one, w=world, d=delta: worth_of(schedule_totals(w, one), HORIZON, d))
             best = fair_attention.improved(world, best, delta, rounds=rounds)
             known.append(best)
             totals = schedule_totals(world, best)
             print(f"{name}: {totals.reward / HORIZON:.5f} with a bias of {totals.bias:.5f}", flush=True)
             kept += [fair_attention.as_text(best)] if totals.bias <= delta else []
-        content[name]["schedules"] = kept
+        content.setdefault(name, {})["schedules"] = kept
         write_whole(FAIR, json.dumps(content))
 
 
@@ -95,11 +98,6 @@ def _world(name: str) -> Attention:
     world = ENTRIES[name].make(horizon=HORIZON)
     assert isinstance(world, Attention)
     return world
-
-
-def _knots(ends: int, fine: int, coarse: int) -> list[int]:
-    inner = np.arange(ends, HORIZON - ends, coarse)
-    return np.unique([*range(0, ends, fine), *inner, *range(HORIZON - ends, HORIZON, fine), HORIZON - 1]).tolist()
 
 
 def _point(search: Search, prices: Array, least: Array, most: Array) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from elbert.envs import make_world
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
 from elbert.exact import fair_attention
@@ -20,8 +21,12 @@ from elbert.exact.fair_attention import (
     fair_schedule,
     improved,
     proven,
+    stored_proofs,
+    stored_schedules,
     terms_of,
 )
+from elbert.exact.frontier import best_reward_at, frontier
+from elbert.exact.rules import get_rule
 
 LIMITS = (0.0, 0.02, 0.05, 0.1, 0.3, 1.0)
 
@@ -144,3 +149,46 @@ def test_changes_to_a_schedule_bring_it_within_the_limit(tiny):
     np.testing.assert_array_equal(fair_schedule(world, 1.0, rounds=20).sum(axis=1), [2] * 5)
     with pytest.raises(InvalidInputError, match="larger limit"):
         fair_schedule(world, 0.0, rounds=5)
+
+
+@pytest.mark.parametrize(("name", "units"), [("attention", 6), ("attention-harder", 30)])
+def test_stored_schedules_are_within_their_limits(name, units):
+    world = make_world(name)
+    assert isinstance(world, Attention)
+    stored = stored_schedules(world)
+    assert len(stored) >= 5
+    for bias, schedule in stored:
+        assert bias == schedule_totals(world, schedule).bias
+        assert (schedule.sum(axis=1) == units).all()
+        assert (schedule >= 0).all()
+    totals = schedule_totals(world, fair_schedule(world, 0.02))
+    assert totals.bias <= 0.02
+    found = get_rule(f"rule:{name}/best-0.02").evaluate(64, confidence=0.999)
+    assert found.reward.low is not None
+    assert found.reward.high is not None
+    assert found.reward.low <= totals.reward / 1024 <= found.reward.high
+    assert found.criterion.bias.estimate == pytest.approx(totals.bias, abs=0.02)
+    with pytest.raises(InvalidInputError, match="The least bias of those known"):
+        fair_schedule(world, 0.0)
+
+
+def test_the_harder_world_has_a_frontier():
+    world = make_world("attention-harder")
+    assert isinstance(world, Attention)
+    assert [proof.delta for proof in stored_proofs(world)] == [0.0, 0.01, 0.02, 0.05, 0.1, 0.2]
+    found = frontier("attention-harder", delta=[0.015, None], rules=False)
+    assert not found.exact
+    bounds = {np.inf if point.delta is None else point.delta: point.reward for point in found.points}
+    assert bounds[0.015] < -1.705 < bounds[np.inf] < -1.63
+    price = found.points[0].price
+    assert price is not None
+    assert 0 < price < 2
+    assert found.points[1].price == 0
+    for bias, schedule in stored_schedules(world):
+        limit = min(delta for delta in bounds if bias <= delta)
+        assert schedule_totals(world, schedule).reward / 1024 < bounds[limit]
+    for bias, limit in ((0.0122, 0.015), (0.3, np.inf)):  # limits are rounded up
+        best = best_reward_at("attention-harder", None, bias)
+        assert best is not None
+        assert best.reward == bounds[limit]
+        assert not best.exact

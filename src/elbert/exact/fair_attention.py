@@ -48,6 +48,10 @@ ROUNDS = 400
 """Of changes to a schedule where none is stored."""
 DEAR = 4.0
 """Reward per step that a unit of bias beyond the limit costs in the search for schedules, more than it ever brings."""
+WALL, MARGIN = 0.02, 1e-7
+"""What being beyond the limit costs besides, and how far below it the search keeps, as rounding differs."""
+BEYOND = 0.01
+"""Reward per step by which the outer boxes are to be below the middle one, so that they do not decide nearby either."""
 
 
 class Multipliers(NamedTuple):
@@ -157,12 +161,16 @@ def stored_schedules(world: Attention) -> list[tuple[float, Array]]:
 
 
 def fair_schedule(world: Attention, delta: float, *, rounds: int = ROUNDS) -> Array:
-    """The best schedule known with an expected bias of at most delta: stored, or else found now.   [horizon, sites]"""
+    """The best schedule known with an expected bias of at most delta: stored, or else found now.   [horizon, sites]
+
+    Without a limit (delta infinite) and anything stored it is the one that looks ahead with the prices of units.
+    """
     as_number(delta, "delta", "a limit on the bias, 0 or more", low=0.0, high=np.inf)
     stored = stored_schedules(world)
     known = [one for bias, one in stored if bias <= delta]
     if not stored:
-        found = improved(world, known_schedule(world), delta, rounds=rounds)
+        found = known_schedule(world)
+        found = improved(world, found, delta, rounds=rounds) if np.isfinite(delta) else found
         known = [found] if schedule_totals(world, found).bias <= delta else []
     if not known:
         least = f" The least bias of those known is {stored[0][0]:.2g}." if stored else ""
@@ -314,13 +322,15 @@ class Search:
         """Multipliers for a box around the best lowest rate and for what lies below and above it.
 
         Returns what they prove, the point of the middle box [knots + 2 sites], and the multipliers of all three. What
-        lies outside is tightened only until it no longer decides.
+        lies outside is tightened only until it decides no longer, here and for limits somewhat smaller.
         """
         value, centre = self.tightened(delta, middle, centre, steps=steps)
         parts = [(middle, self.multipliers(centre))]
         for box in (Box(0.0, middle.low), Box(middle.high, 1.0)):
             if box.high > box.low:
-                other, at = self.tightened(delta, box, centre, steps=steps, enough=value)
+                other, at = self.tightened(
+                    delta, box, centre, steps=steps, enough=value - BEYOND * int(self.world.horizon)
+                )
                 parts.append((box, self.multipliers(at)))
                 value = max(value, other)
         return value, centre, Proof(delta, tuple(parts))
@@ -332,8 +342,13 @@ def hats_of(horizon: int, knots: Array) -> Array:
 
 
 def worth_of(totals: Totals, horizon: int, delta: float) -> float:
-    """reward per step - DEAR max(0, bias - delta)."""
-    return totals.reward / horizon - DEAR * max(0.0, totals.bias - delta)
+    """reward per step - DEAR max(0, bias - delta), and - WALL where bias > delta."""
+    return totals.reward / horizon - float(_fine(totals.bias, delta))
+
+
+def _fine(bias: Any, delta: float) -> Any:
+    beyond = bias - max(0.0, delta - MARGIN)
+    return np.where(beyond > 0, DEAR * beyond + WALL, 0.0)
 
 
 def looked_ahead(
@@ -385,7 +400,7 @@ def improved(world: Attention, schedule: Array, delta: float, *, rounds: int, se
         def worth(supply: Array, demand: Array) -> Array:  # [..., sites] -> [...]
             rates = np.where(demand > 0, supply / np.where(demand > 0, demand, 1.0), np.nan)
             bias = np.nan_to_num(np.nanmax(rates, axis=-1) - np.nanmin(rates, axis=-1))
-            return (gain * supply - cost * demand).sum(axis=-1) / horizon - DEAR * np.maximum(0.0, bias - delta)
+            return (gain * supply - cost * demand).sum(axis=-1) / horizon - _fine(bias, delta)
 
         supply, demand = np.array([[x[0] for x in totals(g, schedule[None, :, g])] for g in range(len(sites))]).T
         reached = worth(supply, demand)

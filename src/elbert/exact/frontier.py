@@ -249,11 +249,11 @@ def _rule_point(env: str, name: str, world: World) -> RulePoint:
         totals = threshold_totals(world, [int(part) for part in name.split("-")[1:]])
         return RulePoint(f"rule:{env}/{name}", totals.reward / int(world.horizon), totals.bias, False)
     if isinstance(world, Attention) and name.startswith("best"):
-        from elbert.exact.attention import known_schedule, schedule_totals
+        from elbert.exact.attention import schedule_totals
         from elbert.exact.fair_attention import fair_schedule
 
-        limit = name.removeprefix("best").removeprefix("-")
-        totals = schedule_totals(world, fair_schedule(world, float(limit)) if limit else known_schedule(world))
+        limit = name.partition("-")[2]
+        totals = schedule_totals(world, fair_schedule(world, float(limit) if limit else np.inf))
         return RulePoint(f"rule:{env}/{name}", totals.reward / int(world.horizon), totals.bias, False)
     return _simulated(env, name, world)
 

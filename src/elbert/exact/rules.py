@@ -154,15 +154,13 @@ def logits_for(units: Any) -> Any:
     return jnp.maximum(LOGIT_LIMIT + jnp.log(jnp.maximum(asked, 1e-3) / jnp.max(asked)), -LOGIT_LIMIT)
 
 
-def best_schedule(delta: float | None) -> Callable[[Attention], Act]:
+def best_schedule(delta: float) -> Callable[[Attention], Act]:
     """Attention: the best schedule of units that is known, of those with a bias of at most delta. It sees nothing."""
 
     def make(world: Attention) -> Act:
-        from elbert.exact.attention import known_schedule
         from elbert.exact.fair_attention import fair_schedule
 
-        found = known_schedule(world) if delta is None else fair_schedule(world, delta)
-        table = np.asarray(found, np.float32)  # [horizon, sites]
+        table = np.asarray(fair_schedule(world, delta), np.float32)  # [horizon, sites]
         return lambda key, state: logits_for(jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1)])
 
     return make
@@ -247,9 +245,9 @@ FAMILIES = (
         Attention,
         r"best(?:-(\d+(?:\.\d+)?))?",
         "best",
-        "a schedule that looks ahead with the prices behind the upper bound; knows all parameters (best-0.02: the best "
-        "one known with a bias of at most so much)",
-        lambda text: best_schedule(None if text is None else float(text)),
+        "the best schedule known (best-0.02: with a bias of at most so much), which looks ahead with the prices behind "
+        "the upper bound; knows all parameters",
+        lambda text: best_schedule(np.inf if text is None else float(text)),
     ),
     Family(
         Attention,
