@@ -60,9 +60,10 @@ def limits(steps: int) -> None:
         rows = []
         for delta in LIMITS:
             middle = Box(*(round(end - fall * delta, 6) for end, fall in zip(MIDDLE, FALLS, strict=True)))
-            starts = [centre, *([_point(search, *stored[delta].parts[0][1])] if delta in stored else [])]
+            before = [_point(search, *found) for _, found in stored[delta].parts] if delta in stored else []
+            starts = [centre, *before[:1]]
             centre = min(starts, key=lambda at, d=delta, box=middle: search.asked(d, box, at))
-            value, centre, proof = search.proof(delta, middle, centre, steps=steps)
+            value, centre, proof = search.proof(delta, middle, centre, steps=steps, outer=before[1:])
             print(f"{name}: no policy with a bias of at most {delta:g} exceeds {value / HORIZON:.5f}", flush=True)
             rows.append(_row(search, proof))
         content.setdefault(name, {})["multipliers"] = {"knots": KNOTS.tolist(), "limits": rows}

@@ -16,7 +16,7 @@ probabilities.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -318,18 +318,22 @@ class Search:
                 best, centre = value, at
         return best, centre
 
-    def proof(self, delta: float, middle: Box, centre: Array, *, steps: int) -> tuple[float, Array, Proof]:
+    def proof(
+        self, delta: float, middle: Box, centre: Array, *, steps: int, outer: Sequence[Array] = ()
+    ) -> tuple[float, Array, Proof]:
         """Multipliers for a box around the best lowest rate and for what lies below and above it.
 
         Returns what they prove, the point of the middle box [knots + 2 sites], and the multipliers of all three. What
-        lies outside is tightened only until it decides no longer, here and for limits somewhat smaller.
+        lies outside is tightened only until it decides no longer, here and for limits somewhat smaller. It starts from
+        the best of the middle's point and those of `outer`.
         """
         value, centre = self.tightened(delta, middle, centre, steps=steps)
         parts = [(middle, self.multipliers(centre))]
         for box in (Box(0.0, middle.low), Box(middle.high, 1.0)):
             if box.high > box.low:
+                start = min((centre, *outer), key=lambda at, box=box: self.asked(delta, box, at))
                 other, at = self.tightened(
-                    delta, box, centre, steps=steps, enough=value - BEYOND * int(self.world.horizon)
+                    delta, box, start, steps=steps, enough=value - BEYOND * int(self.world.horizon)
                 )
                 parts.append((box, self.multipliers(at)))
                 value = max(value, other)
