@@ -1,9 +1,12 @@
-"""Find and store the prices behind the upper bounds of attention; any prices prove a bound, better ones a lower one.
+"""Find and store what proves the upper bounds of attention, and schedules below them.
 
-python benchmarks/attention_prices.py [STEPS]
+python benchmarks/attention_prices.py prices [STEPS]      for all policies
+python benchmarks/attention_prices.py limits [STEPS]      for policies with a limit on the bias
+python benchmarks/attention_prices.py schedules [ROUNDS]  schedules within the limits
 
-Starts from the stored prices. Some 300 steps for the harder world take a quarter of an hour on one slow core. Prices
-are stored by the steps that remain, from none to the whole horizon.
+Each starts from what is stored. Any prices and multipliers prove a bound, better ones a lower one. Some 300 steps for
+the prices of the harder world take a quarter of an hour on one slow core, 20 steps for each of its limits ten minutes.
+Prices are stored by the steps that remain, from none to the whole horizon, those of limits by knots.
 """
 
 import json
@@ -14,28 +17,105 @@ import numpy as np
 
 from elbert.envs.attention import Attention
 from elbert.envs.registry import ENTRIES
-from elbert.exact import attention
+from elbert.exact import attention, fair_attention
+from elbert.exact.attention import Array, schedule_totals
+from elbert.exact.fair_attention import Box, Multipliers, Proof, Search, looked_ahead, worth_of
 from elbert.files import write_whole
 
+NAMES = ("attention", "attention-harder")
 PATH = Path(attention.__file__).with_name("attention_prices.json")
+FAIR = PATH.with_name(fair_attention.FILE)
+HORIZON = attention.STORED_HORIZON
+LIMITS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
+SCHEDULES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+LIMITED = ("attention-harder",)
+"""In attention the multipliers that we found lower the bound by less than 0.001 even without any bias."""
+MIDDLE, FALLS = (0.5, 0.66), (1 / 2, 1 / 3)
+"""The lowest rates where most can be reached: without bias, and how far the ends fall per unit of it."""
+KNOTS = np.unique([*range(0, 16, 4), *range(16, 400, 16), *range(400, 992, 32), *range(992, 1024, 4), 1023])
+"""Of the prices, which are linear between them: fewer where a unit is worth next to nothing."""
 
 
-def main(steps: int) -> None:
+def prices(steps: int) -> None:
     """Go on from what is stored, and print what is proven and reached."""
     stored = json.loads(PATH.read_text()) if PATH.exists() else {}
-    for name in ("attention", "attention-harder"):
-        world = ENTRIES[name].make(horizon=attention.STORED_HORIZON)
-        assert isinstance(world, Attention)
+    for name in NAMES:
+        world = _world(name)
         first = np.array(stored[name][:0:-1]) if name in stored else None
-        prices, bound, schedule = attention.best_bound(world, steps=steps, prices=first)
-        totals = attention.schedule_totals(world, schedule)
-        horizon = attention.STORED_HORIZON
-        print(
-            f"{name}: no policy exceeds {bound.value / horizon:.5f}; a schedule reaches {totals.reward / horizon:.5f}"
-        )
-        stored[name] = [round(float(price), 6) for price in (0.0, *prices[::-1])]
+        found, bound, schedule = attention.best_bound(world, steps=steps, prices=first)
+        reward = schedule_totals(world, schedule).reward
+        print(f"{name}: no policy exceeds {bound.value / HORIZON:.5f}; a schedule reaches {reward / HORIZON:.5f}")
+        stored[name] = [round(float(price), 6) for price in (0.0, *found[::-1])]
         write_whole(PATH, json.dumps(stored))
 
 
+def limits(steps: int) -> None:
+    """Multipliers for every limit, from the largest down, each from the better of the stored and the last ones."""
+    content = json.loads(FAIR.read_text()) if FAIR.exists() else {}
+    for name in LIMITED:
+        world = _world(name)
+        stored = {proof.delta: proof for proof in fair_attention.stored_proofs(world)} if name in content else {}
+        search = Search(world, KNOTS.astype(float))
+        centre = _point(search, attention.known_prices(world), np.zeros(world.groups), np.zeros(world.groups))
+        rows = []
+        for delta in LIMITS:
+            middle = Box(*(round(end - fall * delta, 6) for end, fall in zip(MIDDLE, FALLS, strict=True)))
+            before = [_point(search, *found) for _, found in stored[delta].parts] if delta in stored else []
+            starts = [centre, *before[:1]]
+            centre = min(starts, key=lambda at, d=delta, box=middle: search.asked(d, box, at))
+            value, centre, proof = search.proof(delta, middle, centre, steps=steps, outer=before[1:])
+            print(f"{name}: no policy with a bias of at most {delta:g} exceeds {value / HORIZON:.5f}", flush=True)
+            rows.append(_row(search, proof))
+        content.setdefault(name, {})["multipliers"] = {"knots": KNOTS.tolist(), "limits": rows}
+        write_whole(FAIR, json.dumps(content))
+
+
+def schedules(rounds: int) -> None:
+    """Schedules within every limit, from the stored ones and from those that look ahead with the multipliers."""
+    content = json.loads(FAIR.read_text())
+    for name in NAMES:
+        world = _world(name)
+        known = [one for _, one in fair_attention.stored_schedules(world)]
+        proofs = fair_attention.stored_proofs(world)
+        none = np.zeros(world.groups)
+        kept = []
+        for delta in SCHEDULES:
+            usable = [one.parts[0] for one in proofs if one.delta <= delta]
+            box, found = (
+                usable[-1] if usable else (Box(0.27, 0.33), Multipliers(attention.known_prices(world), none, none))
+            )
+            known.append(looked_ahead(world, delta, sum(box) / 2, found, rounds=14)[0])
+            best = max(known, key=lambda one, w=world, d=delta: worth_of(schedule_totals(w, one), HORIZON, d))
+            best = fair_attention.improved(world, best, delta, rounds=rounds)
+            known.append(best)
+            totals = schedule_totals(world, best)
+            print(f"{name}: {totals.reward / HORIZON:.5f} with a bias of {totals.bias:.5f}", flush=True)
+            kept += [fair_attention.as_text(best)] if totals.bias <= delta else []
+        content.setdefault(name, {})["schedules"] = kept
+        write_whole(FAIR, json.dumps(content))
+
+
+def _world(name: str) -> Attention:
+    world = ENTRIES[name].make(horizon=HORIZON)
+    assert isinstance(world, Attention)
+    return world
+
+
+def _point(search: Search, prices: Array, least: Array, most: Array) -> Array:
+    return np.concatenate([np.linalg.lstsq(search.hats, prices, rcond=None)[0], least, most])
+
+
+def _row(search: Search, proof: Proof) -> dict[str, object]:
+    boxes = []
+    for box, found in proof.parts:
+        at = _point(search, *found)
+        count, sites = search.hats.shape[1], len(search.sites)
+        numbers = [[round(float(x), 6) for x in part] for part in np.split(at, [count, count + sites])]
+        boxes.append({"box": list(box), **dict(zip(("prices", "a", "b"), numbers, strict=True))})
+    return {"delta": proof.delta, "boxes": boxes}
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else attention.STEPS)
+    kinds = {"prices": (prices, attention.STEPS), "limits": (limits, 20), "schedules": (schedules, 1000)}
+    run, default = kinds[sys.argv[1] if len(sys.argv) > 1 else "prices"]
+    run(int(sys.argv[2]) if len(sys.argv) > 2 else default)

@@ -38,6 +38,17 @@ class Site(NamedTuple):
     found: Array  # [grids, units + 1, levels] E min(Y, u)
     start: tuple[int, int]  # grid and level at reset
     jump: int  # levels that the rate grows by without attention
+    highest: float  # that the rate can reach within the horizon, on the grid or above it
+
+
+class Answer(NamedTuple):
+    """What a site would do by itself at given prices."""
+
+    value: float  # no schedule of units for this site has more
+    units: Array  # [horizon] that it would take
+    supply: float  # incidents found by them
+    demand: float  # incidents
+    ahead: Array  # [horizon, grids, levels] value of all that follows each step, by the rate after it
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,9 @@ class Bound:
 
     value: float  # no policy has more reward in an episode
     units: Array  # [horizon, sites] the sites' own answers; their sums may differ from the units there are
-    ahead: tuple[Array, ...]  # per site [horizon + 1, grids, levels]: value from each step on, at these prices
+    ahead: tuple[Array, ...]  # of each site, as in `Answer`
+    supply: Array  # [sites] of the sites' own answers
+    demand: Array  # [sites]
 
 
 def sites_of(world: Attention) -> list[Site]:
@@ -54,7 +67,7 @@ def sites_of(world: Attention) -> list[Site]:
     from scipy.special import gammainc
 
     units = int(world.units)
-    gain, cost = _gain_and_cost(world)
+    gain, cost = gain_and_cost(world)
     sites = []
     for first, fall, growth in zip(
         *(_numbers(x) for x in (world.initial_rates, world.fall, world.growth)), strict=True
@@ -74,21 +87,37 @@ def sites_of(world: Attention) -> list[Site]:
         rates = np.stack([grid + offset, grid]) if offset else grid[None]
         above = gammainc(np.arange(1, units + 1)[:, None], rates[:, None, :])  # P[Y >= u] for u = 1 .. units
         found = np.concatenate([np.zeros_like(rates[:, None]), np.cumsum(above, axis=1)], axis=1)
-        sites.append(Site(rates, found, (0, level), jump))
+        sites.append(Site(rates, found, (0, level), jump, first + growth * int(world.horizon)))
     return sites
 
 
-def bound_at(world: Attention, prices: Array, sites: list[Site] | None = None) -> Bound:
-    """The bound that prices nu_t of units prove, nu [horizon]."""
+def bound_at(world: Attention, prices: Array, sites: list[Site] | None = None, terms: Array | None = None) -> Bound:
+    """The bound that prices nu_t of units prove, nu [horizon].
+
+    Args:
+        world: the world.
+        prices: of a unit in each step.
+        sites: the world's grids, where they are at hand.
+        terms: [sites, 2] what counts per incident found and, negatively, per incident; by default gain and cost.
+    """
     sites = sites_of(world) if sites is None else sites
-    gain, cost = _gain_and_cost(world)
-    value, units, ahead = float(prices.sum() * int(world.units)), [], []
-    for site in sites:
-        values, choice = _induction(site, gain, cost, prices)
-        value += float(values[0][site.start])
-        units.append(_followed(site, choice))
-        ahead.append(values)
-    return Bound(value, np.stack(units, axis=1), tuple(ahead))
+    terms = np.tile(gain_and_cost(world), (len(sites), 1)) if terms is None else terms
+    answers = [_induction(site, gain, cost, prices) for site, (gain, cost) in zip(sites, terms, strict=True)]
+    value = float(prices.sum() * int(world.units)) + sum(answer.value for answer in answers)
+    units = np.stack([answer.units for answer in answers], axis=1)
+    supply, demand = np.array([(answer.supply, answer.demand) for answer in answers]).T
+    return Bound(value, units, tuple(answer.ahead for answer in answers), supply, demand)
+
+
+def value_at(world: Attention, prices: Array, sites: list[Site], terms: Array) -> float:
+    """The value of `bound_at` alone, in half the time."""
+    import jax
+
+    value = float(prices.sum() * int(world.units))
+    with jax.enable_x64(True):
+        for site, (gain, cost) in zip(sites, terms, strict=True):
+            value += float(_compiled(False)(*_arguments(site, gain, cost), prices))
+    return value
 
 
 def best_bound(world: Attention, *, steps: int = STEPS, prices: Array | None = None) -> tuple[Array, Bound, Array]:
@@ -99,7 +128,7 @@ def best_bound(world: Attention, *, steps: int = STEPS, prices: Array | None = N
     sites, available = sites_of(world), int(world.units)
     horizon = int(world.horizon)
     if prices is None:  # a unit is worth more while there is more to come
-        shapes = [c * _gain_and_cost(world)[0] * (0.3 + 1 - np.arange(horizon) / horizon) for c in GUESSES]
+        shapes = [c * gain_and_cost(world)[0] * (0.3 + 1 - np.arange(horizon) / horizon) for c in GUESSES]
         prices = min(shapes, key=lambda shape: bound_at(world, shape, sites).value)
     now = best_prices = np.array(prices, float)
     best, schedule, reached = None, None, -np.inf
@@ -162,14 +191,15 @@ def known_schedule(world: Attention) -> Array:
     return schedule_from(world, known_bound(world))
 
 
-def schedule_from(world: Attention, bound: Bound, sites: list[Site] | None = None) -> Array:
+def schedule_from(world: Attention, bound: Bound, sites: list[Site] | None = None, gains: Array | None = None) -> Array:
     """Whole units per step that look one step ahead with the sites' values at these prices.   -> [horizon, sites]
 
-    u_t = argmax of sum_g [ gain E min(Y, u_g) - cost rate_g + ahead_g,t+1(rate after u_g) ] with sum_g u_g = units, by
-    dynamic programming over the sites.
+    u_t = argmax of sum_g [ gain E min(Y, u_g) - cost rate_g + ahead_gt(rate after u_g) ] with sum_g u_g = units, by
+    dynamic programming over the sites. `gains` [sites] is what an incident found counts where the sites differ in it.
     """
     sites = sites_of(world) if sites is None else sites
-    (gain, _), available = _gain_and_cost(world), int(world.units)
+    available = int(world.units)
+    gains = np.full(len(sites), gain_and_cost(world)[0]) if gains is None else gains
     places = [site.start for site in sites]
     schedule = np.zeros((int(world.horizon), len(sites)), int)
     choices = np.arange(available + 1)
@@ -177,8 +207,8 @@ def schedule_from(world: Attention, bound: Bound, sites: list[Site] | None = Non
         total = np.full(available + 1, -np.inf)
         total[0] = 0.0
         picks = []
-        for site, place, ahead in zip(sites, places, bound.ahead, strict=True):
-            after = np.array([ahead[t + 1][_moved(site, place, int(u))] for u in choices])
+        for site, place, ahead, gain in zip(sites, places, bound.ahead, gains, strict=True):
+            after = np.array([ahead[t][_moved(site, place, int(u))] for u in choices])
             worth = gain * site.found[place[0], :, place[1]] + after
             sums = total[None, :] + worth[:, None]  # [units here, units so far]
             table = np.full((available + 1, available + 1), -np.inf)  # [units here, units with this site]
@@ -209,7 +239,7 @@ def schedule_totals(world: Attention, schedule: Array) -> Totals:
     return Totals(float(reward), supply[None], demand[None])
 
 
-def _gain_and_cost(world: Attention) -> tuple[float, float]:
+def gain_and_cost(world: Attention) -> tuple[float, float]:
     """Reward of a step as gain * found - cost * incidents."""
     cost, gain = float(world.cost_missed), float(world.reward_found) + float(world.cost_missed)
     if cost < 0 or gain < 0:
@@ -225,60 +255,72 @@ def _moved(site: Site, place: tuple[int, int], units: int) -> tuple[int, int]:
     return (grid, level - units) if level >= units else (len(site.rates) - 1, 0)
 
 
-def _followed(site: Site, choice: Array) -> Array:
-    """The units that the site's own answer takes.   [horizon, grids, levels] -> [horizon]"""
-    place, units = site.start, np.zeros(len(choice), int)
-    for t in range(len(choice)):
-        units[t] = choice[t][place]
-        place = _moved(site, place, int(units[t]))
-    return units
+def _arguments(site: Site, gain: float, cost: float) -> tuple[Any, ...]:
+    """Of the compiled induction; the last is the most that -cost * rate can be above the grid, for either sign."""
+    extreme = -cost * float(site.rates[0, -1] if cost >= 0 else site.highest)
+    return (site.rates, site.found), site.jump, site.start, float(gain), float(cost), extreme
 
 
-def _induction(site: Site, gain: float, cost: float, prices: Array) -> tuple[Array, Array]:
-    """Backward induction over the site's rates, in float64: values [horizon + 1, grids, levels], units [horizon, ...].
+def _induction(site: Site, gain: float, cost: float, prices: Array) -> Answer:
+    """Backward induction over the site's rates, in float64.
 
-    Above the grid the rate is unknown but high: there a step costs at least `cost` times the highest level and finds at
-    most one incident per unit, and the best of what lies within reach may follow. That is never below the truth.
+    Above the grid the rate is unknown but high: it lies between the highest level and what can be reached within the
+    horizon, so that -cost * rate has a
+    bound; a step finds between nothing and one incident per unit, and the best of
+    what lies within reach may follow. For either sign of gain and cost that is never below the truth.
     """
     import jax
 
     with jax.enable_x64(True):
-        values, choice = _compiled()(site.rates, site.found, site.jump, gain, cost, prices)
-        return np.asarray(values), np.asarray(choice)
+        value, units, supply, demand, ahead = _compiled(True)(*_arguments(site, gain, cost), prices)
+        return Answer(float(value), np.asarray(units), float(supply), float(demand), np.asarray(ahead))
 
 
 @cache
-def _compiled() -> Any:
+def _compiled(followed: bool) -> Any:
+    """The value at the start; with `followed` an `Answer`."""
     import jax
     import jax.numpy as jnp
 
-    def run(rates: Any, found: Any, jump: int, gain: Any, cost: Any, prices: Any) -> Any:
+    def run(site: Any, jump: int, start: tuple[int, int], gain: Any, cost: Any, extreme: Any, prices: Any) -> Any:
+        rates, found = site
         grids, levels = rates.shape
         most = found.shape[1] - 1
         worth = gain * found  # [grids, units + 1, levels]
         spent = -cost * rates
+        choices = jnp.arange(most + 1)
 
         def step(carry: Any, price: Any) -> Any:
             ahead, above = carry  # [grids, levels], []
             top = jnp.broadcast_to(above, (grids, jump))
             best = jnp.concatenate([ahead, top], axis=1)[:, jump:] + worth[:, 0]
-            choice = jnp.zeros(best.shape, jnp.int8)
             bottom = jnp.broadcast_to(ahead[-1, 0], (grids, most))
             padded = jnp.concatenate([bottom, ahead], axis=1)
             for u in range(1, most + 1):
-                tried = worth[:, u] - price * u + padded[:, most - u : most - u + levels]
-                choice = jnp.where(tried > best, jnp.int8(u), choice)
-                best = jnp.maximum(best, tried)
+                best = jnp.maximum(best, worth[:, u] - price * u + padded[:, most - u : most - u + levels])
             value = best + spent
             reach = jnp.maximum(above, jnp.max(ahead[:, -most:]))
-            above = jnp.max(jnp.arange(most + 1) * (gain - price)) - cost * rates[0, -1] + reach
-            return (value, above), (value, choice)
+            above = jnp.max(choices * (jnp.maximum(gain, 0.0) - price)) + extreme + reach
+            return (value, above), ahead if followed else None
+
+        def follow(place: Any, now: Any) -> Any:
+            (grid, level), (price, t) = place, now
+            fits = level >= choices
+            grid_after = jnp.where(fits, grid, grids - 1)
+            level_after = jnp.where(fits, level - choices, 0).at[0].set(jnp.minimum(level + jump, levels - 1))
+            units = jnp.argmax(worth[grid, :, level] - price * choices + values[t, grid_after, level_after])
+            done = (units, found[grid, units, level], rates[grid, level])
+            return (grid_after[units], level_after[units]), done
 
         nothing = jnp.zeros_like(rates)
-        _, (values, choice) = jax.lax.scan(step, (nothing, jnp.zeros_like(prices[0])), prices, reverse=True)
-        return jnp.concatenate([values, nothing[None]]), choice
+        (first, _), values = jax.lax.scan(step, (nothing, jnp.zeros_like(prices[0])), prices, reverse=True)
+        if not followed:
+            return first[start]
+        origin = (jnp.asarray(start[0]), jnp.asarray(start[1]))
+        _, (units, supply, demand) = jax.lax.scan(follow, origin, (prices, jnp.arange(len(prices))))
+        return first[start], units, supply.sum(), demand.sum(), values
 
-    return jax.jit(run, static_argnums=2)
+    return jax.jit(run, static_argnums=(1, 2))
 
 
 def _numbers(values: Any) -> Array:

@@ -2,8 +2,8 @@
 
     elbert.frontier("lending", delta=[0, 0.01, 0.05])
 
-Lending's frontier is exact (see `elbert.exact.lending`). In attention the points are upper bounds that no policy
-exceeds, and in infectious no bound is known to us: only rules are shown.
+Lending's frontier is exact (see `elbert.exact.lending`). In attention the points are upper bounds that no policy within
+the limit exceeds (see `elbert.exact.fair_attention`), and in infectious no bound is known to us: only rules are shown.
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,8 @@ RULES = {
     Lending: ("thresholds-3-3", "thresholds-2-2", "thresholds-1-1", "thresholds-2-1"),
     Attention: ("best", "index", "proportional"),
 }
+ROUNDING = 200
+"""Attention's limits are rounded up to a 200th in comparisons, so that few bounds are computed."""
 EPISODES = 1000
 """Of rules whose values must be simulated."""
 
@@ -128,14 +130,14 @@ def frontier(
         raise InvalidInputError("No limit was given. Give delta, for example 0.05, or None for no limit.")
     world = _world(entry.name, horizon, parameters)
     steps = int(world.horizon)
-    beside = tuple(_rule_point(entry.name, name, world) for name in RULES.get(type(world), ())) if rules else ()
+    names = (*_fair_rules(world, limits), *RULES.get(type(world), ())) if rules else ()
+    beside = tuple(_rule_point(entry.name, name, world) for name in names)
     if isinstance(world, Lending):
         points = tuple(_lending_point(world, limit) for limit in limits)
         return Frontier(entry.name, steps, _is_exact(world), points, beside, _lending_note(world))
     if isinstance(world, Attention):
-        bound = _attention_bound(world)
-        points = tuple(FrontierPoint(limit, bound, bound, None, None, None) for limit in limits)
-        note = "Upper bounds that no policy exceeds, with or without a limit; the best rule we know is beside them."
+        points = tuple(_attention_point(world, limit) for limit in limits)
+        note = "Upper bounds that no policy within the limit exceeds; the best rules we know are beside them."
         return Frontier(entry.name, steps, False, points, beside, note)
     simulated = tuple(_simulated(entry.name, name, world) for name in ("nobody", "exposed", "degree")) if rules else ()
     return Frontier(entry.name, steps, False, (), simulated, "No bound is known to us here; these are simple rules.")
@@ -159,7 +161,10 @@ def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any
         from elbert.exact.attention import stored_prices
 
         # a bound for other parameters takes minutes: `frontier` finds it for those who ask
-        return None if stored_prices(world) is None else BestReward(_attention_bound(world), False)
+        if stored_prices(world) is None:
+            return None
+        limit = float(np.ceil(max(0.0, bias) * ROUNDING - 1e-9) / ROUNDING)
+        return BestReward(_attention_point(world, limit).reward, False)
     return None
 
 
@@ -219,11 +224,21 @@ def _lending_note(world: Lending) -> str:
     )
 
 
-@lru_cache(maxsize=8)
-def _attention_bound(world: Attention) -> float:
-    from elbert.exact.attention import known_bound
+def _attention_point(world: Attention, limit: float | None) -> FrontierPoint:
+    from elbert.exact.fair_attention import fair_bound
 
-    return known_bound(world).value / int(world.horizon)
+    found, steps = fair_bound(world, np.inf if limit is None else float(limit)), int(world.horizon)
+    return FrontierPoint(limit, found.value / steps, found.value / steps, None, None, found.price / steps)
+
+
+def _fair_rules(world: World, limits: Sequence[float | None]) -> list[str]:
+    """Schedules that are known within the limits, where some are stored."""
+    if not isinstance(world, Attention):
+        return []
+    from elbert.exact.fair_attention import stored_schedules
+
+    known = [bias for bias, _ in stored_schedules(world)]
+    return [f"best-{limit:g}" for limit in limits if limit is not None and known and known[0] <= limit]
 
 
 def _rule_point(env: str, name: str, world: World) -> RulePoint:
@@ -233,10 +248,12 @@ def _rule_point(env: str, name: str, world: World) -> RulePoint:
 
         totals = threshold_totals(world, [int(part) for part in name.split("-")[1:]])
         return RulePoint(f"rule:{env}/{name}", totals.reward / int(world.horizon), totals.bias, False)
-    if isinstance(world, Attention) and name == "best":
-        from elbert.exact.attention import known_schedule, schedule_totals
+    if isinstance(world, Attention) and name.startswith("best"):
+        from elbert.exact.attention import schedule_totals
+        from elbert.exact.fair_attention import fair_schedule
 
-        totals = schedule_totals(world, known_schedule(world))
+        limit = name.partition("-")[2]
+        totals = schedule_totals(world, fair_schedule(world, float(limit) if limit else np.inf))
         return RulePoint(f"rule:{env}/{name}", totals.reward / int(world.horizon), totals.bias, False)
     return _simulated(env, name, world)
 

@@ -154,12 +154,16 @@ def logits_for(units: Any) -> Any:
     return jnp.maximum(LOGIT_LIMIT + jnp.log(jnp.maximum(asked, 1e-3) / jnp.max(asked)), -LOGIT_LIMIT)
 
 
-def best_schedule(world: Attention) -> Act:
-    """Attention: the schedule of units that looks ahead with the prices behind the upper bound. It sees nothing."""
-    from elbert.exact.attention import known_schedule
+def best_schedule(delta: float) -> Callable[[Attention], Act]:
+    """Attention: the best schedule of units that is known, of those with a bias of at most delta. It sees nothing."""
 
-    table = np.asarray(known_schedule(world), np.float32)  # [horizon, sites]
-    return lambda key, state: logits_for(jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1)])
+    def make(world: Attention) -> Act:
+        from elbert.exact.fair_attention import fair_schedule
+
+        table = np.asarray(fair_schedule(world, delta), np.float32)  # [horizon, sites]
+        return lambda key, state: logits_for(jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1)])
+
+    return make
 
 
 def most_found(world: Attention) -> Act:
@@ -239,10 +243,11 @@ FAMILIES = (
     ),
     Family(
         Attention,
-        r"best",
+        r"best(?:-(\d+(?:\.\d+)?))?",
         "best",
-        "a schedule that looks ahead with the prices behind the upper bound; knows all parameters",
-        lambda: best_schedule,
+        "the best schedule known (best-0.02: with a bias of at most so much), which looks ahead with the prices behind "
+        "the upper bound; knows all parameters",
+        lambda text: best_schedule(np.inf if text is None else float(text)),
     ),
     Family(
         Attention,
