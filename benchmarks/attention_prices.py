@@ -3,6 +3,7 @@
 python benchmarks/attention_prices.py prices [STEPS]      for all policies
 python benchmarks/attention_prices.py limits [STEPS]      for policies with a limit on the bias
 python benchmarks/attention_prices.py schedules [ROUNDS]  schedules within the limits
+python benchmarks/attention_prices.py bounds              the bounds themselves, for pictures and comparisons
 
 Each starts from what is stored. Any prices and multipliers prove a bound, better ones a lower one. Some 300 steps for
 the prices of the harder world take a quarter of an hour on one slow core, 20 steps for each of its limits ten minutes.
@@ -28,6 +29,7 @@ FAIR = PATH.with_name(fair_attention.FILE)
 HORIZON = attention.STORED_HORIZON
 LIMITS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
 SCHEDULES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
+BOUNDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2)
 LIMITED = ("attention-harder",)
 """In attention the multipliers that we found lower the bound by less than 0.001 even without any bias."""
 MIDDLE, FALLS = (0.5, 0.66), (1 / 2, 1 / 3)
@@ -67,6 +69,17 @@ def limits(steps: int) -> None:
             print(f"{name}: no policy with a bias of at most {delta:g} exceeds {value / HORIZON:.5f}", flush=True)
             rows.append(_row(search, proof))
         content.setdefault(name, {})["multipliers"] = {"knots": KNOTS.tolist(), "limits": rows}
+        write_whole(FAIR, json.dumps(content))
+
+
+def bounds(_: int) -> None:
+    """What all that is stored proves, limit by limit."""
+    content = json.loads(FAIR.read_text())
+    for name in NAMES:
+        world = _world(name)
+        rows = [[delta, fair_attention.fair_bound(world, delta).value] for delta in BOUNDS if name in LIMITED]
+        content[name]["bounds"] = [*rows, [None, attention.known_bound(world).value]]
+        print(name, [(delta, round(value / HORIZON, 5)) for delta, value in content[name]["bounds"]])
         write_whole(FAIR, json.dumps(content))
 
 
@@ -116,6 +129,11 @@ def _row(search: Search, proof: Proof) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    kinds = {"prices": (prices, attention.STEPS), "limits": (limits, 20), "schedules": (schedules, 1000)}
+    kinds = {
+        "prices": (prices, attention.STEPS),
+        "limits": (limits, 20),
+        "schedules": (schedules, 1000),
+        "bounds": (bounds, 0),
+    }
     run, default = kinds[sys.argv[1] if len(sys.argv) > 1 else "prices"]
     run(int(sys.argv[2]) if len(sys.argv) > 2 else default)

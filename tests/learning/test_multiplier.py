@@ -42,11 +42,12 @@ def test_the_noise_is_taken_off_the_bias():
     # two episodes each: group 0 (1/2, 3/2) of z = 4/4 = 1, group 1 (1/2, 1/2) of z = 2/4
     squares = [[1.0 + 9.0, 1.0 + 1.0], [2.0 + 6.0, 2.0 + 2.0], [4.0 + 4.0, 4.0 + 4.0]]
     # residuals S - z D: group 0 (-1, 1), group 1 (0, 0): variances 2 / 16 and 0
-    seen = debiased(seen_of([4.0, 2.0], [4.0, 4.0], squares))
+    seen, noise = debiased(seen_of([4.0, 2.0], [4.0, 4.0], squares))
+    assert noise[0] == pytest.approx(np.sqrt(2 / 16))
     assert seen[0] == pytest.approx(np.sqrt(0.5**2 - 2 / 16))
-    assert debiased(seen_of([4.0, 2.0], [4.0, 4.0]))[0] == pytest.approx(0.5)
-    assert debiased(seen_of([4.0, 2.0], [4.0, 0.0]))[0] == 0, "one group has no bias"
-    assert debiased(seen_of([4.0, 4.0], [4.0, 4.0], squares))[0] < 0, "less than noise alone would show"
+    assert debiased(seen_of([4.0, 2.0], [4.0, 4.0]))[0][0] == pytest.approx(0.5)
+    assert debiased(seen_of([4.0, 2.0], [4.0, 0.0]))[0][0] == 0, "one group has no bias"
+    assert debiased(seen_of([4.0, 4.0], [4.0, 4.0], squares))[0][0] < 0, "less than noise alone would show"
 
 
 def test_the_debiased_bias_of_equal_groups_is_near_none():
@@ -58,7 +59,7 @@ def test_the_debiased_bias_of_equal_groups_is_near_none():
             supply = rng.binomial(demand.astype(int), 0.5).astype(float)
             squares = [(x * y).sum(0) for x, y in ((supply, supply), (supply, demand), (demand, demand))]
             plain.append(np.ptp(supply.sum(0) / demand.sum(0)))
-            corrected.append(float(debiased(seen_of(supply.sum(0), demand.sum(0), squares))[0]))
+            corrected.append(float(debiased(seen_of(supply.sum(0), demand.sum(0), squares))[0][0]))
         assert abs(np.mean(corrected)) < 0.25 * np.mean(plain)
 
 
@@ -72,6 +73,18 @@ def test_the_multiplier_follows_the_bias(bias, error):
     assert after.integral[0] == pytest.approx(0.05 * error, abs=1e-5)
     expected = np.exp(0.05 * error + multiplier.PROPORTIONAL * error)
     assert after.mu[0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_noise_alone_does_not_push_the_multiplier_up():
+    rng = np.random.default_rng(2)
+    state = multiplier.start(1, 2)
+    for _ in range(400):  # the true bias is where the controller aims
+        demand = np.full((4, 2), 25.0)
+        supply = rng.binomial(25, [0.5 + multiplier.AIM * 0.02, 0.5], (4, 2)).astype(float)
+        sums = [jnp.asarray([(x * y).sum(0)]) for x, y in ((supply, supply), (supply, demand), (demand, demand))]
+        done = Window(jnp.asarray([supply.sum(0)]), jnp.asarray([demand.sum(0)]), jnp.asarray(4.0))
+        state = controlled(state, done, Squares(*sums), limit=jnp.asarray(0.02), gain=jnp.asarray(0.01))
+    assert abs(state.integral[0]) < 0.6, "of the 4 that errors of one sign would make"
 
 
 def test_without_demand_nothing_is_known_and_nothing_moves():

@@ -153,6 +153,16 @@ def stored_proofs(world: Attention) -> list[Proof]:
     return sorted(proofs, key=lambda proof: proof.delta)
 
 
+def stored_bounds(world: Attention) -> list[tuple[float, float]]:
+    """(delta, reward of an episode that no policy within it exceeds) by rising delta, infinite last.
+
+    They were computed by `fair_bound`, which takes seconds for each, and are there for pictures and comparisons.
+    The bound rises with delta: for a limit between two of them the larger one's holds. None where nothing is stored.
+    """
+    stored = _stored(world, "bounds") or []
+    return [(np.inf if delta is None else float(delta), float(value)) for delta, value in stored]
+
+
 def stored_schedules(world: Attention) -> list[tuple[float, Array]]:
     """(bias, schedule [horizon, sites]) by rising bias, which is computed anew; none where nothing is stored."""
     stored = _stored(world, "schedules") or []

@@ -26,6 +26,8 @@ LIMITS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, None)
 HORIZONS = {"lending": 10_000}
 """Where policies are evaluated over more steps than they are trained."""
 TOLERANCE = 1e-6
+DRAWN = 12
+"""Limits on the bias at which a frontier is computed for a picture, besides 0."""
 RULES = {
     Lending: ("thresholds-3-3", "thresholds-2-2", "thresholds-1-1", "thresholds-2-1"),
     Attention: ("best", "index", "proportional"),
@@ -163,9 +165,39 @@ def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any
         # a bound for other parameters takes minutes: `frontier` finds it for those who ask
         if stored_prices(world) is None:
             return None
+        quick = [value for delta, value in _stored_bounds(world) if delta >= bias]
+        if quick:
+            return BestReward(quick[0], False)
         limit = float(np.ceil(max(0.0, bias) * ROUNDING - 1e-9) / ROUNDING)
         return BestReward(_attention_point(world, limit).reward, False)
     return None
+
+
+def frontier_for_picture(env: str, horizon: int | None, right: float, **parameters: Any) -> Frontier:
+    """The frontier over biases from 0 to `right`, without rules; from stored bounds where there are some.
+
+    Args:
+        env: the name of a world.
+        horizon: steps of an episode; None for those over which policies are evaluated.
+        right: the largest bias of interest.
+        parameters: of the world.
+    """
+    world = _world(get_entry(env).name, horizon, parameters)
+    bounds = _stored_bounds(world) if isinstance(world, Attention) else []
+    if not bounds:
+        limits = [round(right * i / DRAWN, 4) for i in range(DRAWN + 1)]
+        return frontier(env, delta=limits, horizon=horizon, rules=False, **parameters)
+    points = tuple(
+        FrontierPoint(None if np.isinf(delta) else delta, value, value, None, None, None) for delta, value in bounds
+    )
+    return Frontier(get_entry(env).name, int(world.horizon), False, points, (), "Upper bounds that were stored.")
+
+
+def _stored_bounds(world: Attention) -> list[tuple[float, float]]:
+    """(delta, reward per step that no policy within it exceeds)."""
+    from elbert.exact.fair_attention import stored_bounds
+
+    return [(delta, value / int(world.horizon)) for delta, value in stored_bounds(world)]
 
 
 def _world(name: str, horizon: int | None, parameters: dict[str, Any]) -> World:

@@ -208,11 +208,11 @@ def _notions(base: Job) -> Experiment:
 def _demand(base: Job) -> Experiment:
     """Demand in lending is applicants who would repay (more is better), in infectious new infections (less is)."""
     panels = []
-    for env, weights in (("lending", (0.0, 0.1, 0.5)), ("infectious-harder", (0.0, -0.02, -0.1))):
+    for env, group, weights in (("lending", 1, (0.0, 0.1, 0.5)), ("infectious-harder", 0, (0.0, -0.3, -1.0))):
         series = []
         for weight in weights:
-            given = {"demand_weight": (0.0, weight) if env == "lending" else (weight, weight)} if weight else {}
-            label = "no weight" if not weight else f"weight {weight:g} on {'group 1' if env == 'lending' else 'both'}"
+            given = {"demand_weight": tuple(weight if g == group else 0.0 for g in range(2))} if weight else {}
+            label = f"weight {weight:g} on group {group}" if weight else "no weight"
             series.append(Series(label, replace(base, env=env, settings=given)))
         panels.append(Panel(env, env, tuple(series)))
     return Experiment(

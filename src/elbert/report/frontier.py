@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elbert.exact.frontier import Frontier, frontier
+from elbert.exact.frontier import Frontier, frontier_for_picture
 from elbert.files import write_json
 from elbert.report.curves import labels_of
 from elbert.report.scatter import Point, draw_scatter
@@ -19,9 +19,6 @@ from elbert.report.style import INK, draw_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-LIMITS_DRAWN = 12
-"""Limits on the bias at which a frontier behind policies is computed."""
 
 
 def frontier_table(found: Frontier) -> RenderableType:
@@ -114,7 +111,8 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     limited = [*sorted(limited), (max(right, limited[-1][0]), limited[-1][1])]
     label = "best possible" if found.exact else "upper bound" if found.points[0].rates is None else "best, approximate"
     line = "-" if found.exact else "--"
-    axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1)
+    drawn = "steps-pre" if found.points[0].rates is None else "default"  # between two limits the larger one's holds
+    axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1, drawstyle=drawn)
     axes.set_xlim(-0.04 * right, right)
 
 
@@ -125,8 +123,7 @@ def frontier_behind(results: Sequence[dict[str, Any]], points: Sequence[Point]) 
         return None
     env, horizon, parameters = worlds[0]
     right = max(0.02, 1.1 * max(point.bias for point in points))
-    limits = [round(right * i / LIMITS_DRAWN, 4) for i in range(LIMITS_DRAWN + 1)]
-    return frontier(env, delta=limits, horizon=horizon, rules=False, **parameters)
+    return frontier_for_picture(env, horizon, right, **parameters)
 
 
 def nearness(best: dict[str, Any] | None) -> str:
