@@ -10,10 +10,7 @@ mu says how many deviations of the reward's advantage one deviation of the bias'
 everywhere. mu follows the bias by proportional and integral control of its logarithm (after Stooke et al. 2020, who
 control lambda itself), so that it stays positive and crosses orders of magnitude in a few dozen iterations:
 
-    e = clip((b - AIM * limit) / limit, -1, most),   I <- I + gain * e,   mu = exp(I + PROPORTIONAL * e)
-
-A limit that is broken counts more than one that is kept with room to spare: most is 2 where b is known well, and falls
-to 1 where it is mostly noise, which would push mu up on average otherwise.
+    e = clip((b - AIM * limit) / limit, -1, 2),   I <- I + gain * e,   mu = exp(I + PROPORTIONAL * e)
 
 The bias b of a few episodes is biased upwards: a controller that believes it pushes for ever. It sees the totals of the
 latest episodes, older ones fading, less what their noise alone would show. Which groups are ahead is judged by the very
@@ -103,10 +100,9 @@ def start(criteria: int, groups: int) -> Dual:
 def controlled(dual: Dual, done: Window, squares: Squares, *, limit: jax.Array, gain: jax.Array) -> Dual:
     """Take in the episodes of a rollout and move the multipliers; `gain` is that of the integral."""
     seen, recent = dual.seen.faded(KEEP, done, squares), dual.recent.faded(KEEP_RECENT, done, squares)
-    bias, noise = debiased(seen)
+    bias = debiased(seen)
     known = jnp.sum(seen.demand > 0, axis=-1) > 1
-    most = 1.0 + 1.0 / (1.0 + noise**2 / limit**2)
-    error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, most), 0.0)
+    error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0)
     integral = jnp.clip(dual.integral + gain * error, -MOST, MOST)
     mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, -MOST, MOST))
     due = done.demand > 0
@@ -129,8 +125,8 @@ def _moved(dual: Dual, done: Window) -> jax.Array:
     return jnp.where(jnp.sum(both, axis=-1) > 1, smooth, dual.moved)
 
 
-def debiased(seen: Seen) -> tuple[jax.Array, jax.Array]:
-    """sign(x) sqrt(|x|), x = range(z)**2 - E[range(noise)**2], z = S / D; and the root of the latter.   -> [criteria]
+def debiased(seen: Seen) -> jax.Array:
+    """sign(x) sqrt(|x|), x = range(z)**2 - E[range(noise)**2], z = S / D.   -> [criteria]
 
     Below 0 where the rates differ less than noise alone would make them: cut off at 0 it would be biased upwards.
     """
@@ -140,7 +136,7 @@ def debiased(seen: Seen) -> tuple[jax.Array, jax.Array]:
     table = jnp.asarray(_range_squared(z.shape[-1]))
     noise = table[count] * jnp.sum(variance, axis=-1) / jnp.maximum(count, 1)
     rest = spread**2 - noise
-    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0), jnp.sqrt(noise)
+    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0)
 
 
 def slopes(dual: Dual, limit: jax.Array) -> jax.Array:
