@@ -2,8 +2,8 @@
 
     python benchmarks/limits.py [--out FOLDER] [--seeds 3] [--limits 0.01 0.02 0.05] [ENV ...]
 
-Each training is the command `elbert train ENV --max-bias LIMIT --seeds SEEDS`, all seeds side by side, in a process that
-compiles everything anew; its wall time is that of the whole command, with the choice among candidates and the
+Each training is the command `elbert train ENV --max-bias LIMIT --seeds SEEDS`, all seeds side by side, in a process
+that compiles everything anew; its wall time is that of the whole command, with the choice among candidates and the
 evaluation. Every number is of the default evaluation protocol. What is finished is not run again.
 """
 
@@ -77,9 +77,7 @@ def main() -> None:
     parser.add_argument("--limits", type=float, nargs="+", default=LIMITS)
     given = parser.parse_args()
     print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print(
-        "| environment | limit | reward | of best | debiased bias per seed | verdicts | price | s, all seeds | goals |"
-    )
+    print("| environment | limit | reward | of best | debiased bias per seed | verdicts | price | seconds | goals |")
     print("| --- | ---: | ---: | ---: | --- | --- | ---: | --- | --- |")
     for env in given.env:
         for limit in given.limits:
