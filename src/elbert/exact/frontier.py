@@ -156,9 +156,7 @@ def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any
     """
     world = _world(get_entry(env).name, horizon, parameters)
     if isinstance(world, Lending):
-        # limits are rounded up to a ten-thousandth, so that few are solved; the most reward only rises by that
-        limit = float(np.ceil(max(0.0, bias) * 1e4) / 1e4)
-        return BestReward(_lending_point(world, limit).reward, _is_exact(world))
+        return BestReward(_lending_point(world, _rounded(bias)).reward, _is_exact(world))
     if isinstance(world, Attention):
         from elbert.exact.attention import stored_prices
 
@@ -173,24 +171,34 @@ def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any
     return None
 
 
-def frontier_for_picture(env: str, horizon: int | None, right: float, **parameters: Any) -> Frontier:
-    """The frontier over biases from 0 to `right`, without rules; from stored bounds where there are some.
+def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float], **parameters: Any) -> Frontier:
+    """The frontier over the range of these biases, without rules; from stored bounds where there are some.
+
+    With several criteria a point takes a minute, and only those at the biases are computed, as `best_reward_at` does.
 
     Args:
         env: the name of a world.
         horizon: steps of an episode; None for those over which policies are evaluated.
-        right: the largest bias of interest.
+        biases: of the policies to be shown beside it.
         parameters: of the world.
     """
     world = _world(get_entry(env).name, horizon, parameters)
     bounds = _stored_bounds(world) if isinstance(world, Attention) else []
     if not bounds:
+        right = max(0.02, 1.1 * max(biases))
         limits = [round(right * i / DRAWN, 4) for i in range(DRAWN + 1)]
+        if len(world.benefit.criteria) > 1:
+            limits = sorted({_rounded(bias) for bias in biases})
         return frontier(env, delta=limits, horizon=horizon, rules=False, **parameters)
     points = tuple(
         FrontierPoint(None if np.isinf(delta) else delta, value, value, None, None, None) for delta, value in bounds
     )
     return Frontier(get_entry(env).name, int(world.horizon), False, points, (), "Upper bounds that were stored.")
+
+
+def _rounded(bias: float) -> float:
+    """Up to a ten-thousandth, so that few limits are solved; the most reward only rises by that."""
+    return float(np.ceil(max(0.0, bias) * 1e4) / 1e4)
 
 
 def _stored_bounds(world: Attention) -> list[tuple[float, float]]:

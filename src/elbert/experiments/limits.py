@@ -12,6 +12,9 @@ COUNT = 6
 LAST = 0.2
 """So many candidates from the last part of the training, the final policy among them."""
 
+PART = 0.1
+"""A candidate is judged on at least so many of the training's steps: where episodes are short, chance is large."""
+
 SEED = 2**30
 """Of the episodes by which candidates are judged: not those of any evaluation."""
 
@@ -66,7 +69,9 @@ class Candidates:
 
     def _episodes(self) -> int:
         name = self.trainer.problem.name if self.parameters is not None else OWN
-        return max(50, protocol_for("default", name).episodes // 2)
+        protocol = protocol_for("default", name)
+        steps = PART * self.trainer.settings.steps
+        return max(50, protocol.episodes // 2, int(steps / protocol.horizon) if protocol.horizon else 0)
 
 
 def _best(agents: Sequence[Agent], episodes: int, seconds: float) -> Agent:

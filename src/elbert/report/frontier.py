@@ -122,8 +122,7 @@ def frontier_behind(results: Sequence[dict[str, Any]], points: Sequence[Point]) 
     if not points or any(world != worlds[0] for world in worlds) or worlds[0][2] is None:
         return None
     env, horizon, parameters = worlds[0]
-    right = max(0.02, 1.1 * max(point.bias for point in points))
-    return frontier_for_picture(env, horizon, right, **parameters)
+    return frontier_for_picture(env, horizon, [point.bias for point in points], **parameters)
 
 
 def nearness(best: dict[str, Any] | None) -> str:
