@@ -54,7 +54,7 @@ if __name__ == "__main__":
             demand[episode] += info["demand"]
             ended = terminated or truncated
     print(elbert.benefit_report(supply, demand))
-    runs: dict[str, Any] = {"g-ppo": {}, "elbert-po": {"alpha": 30_000}}  # so a bias of 0.1 weighs 300 patients
+    runs: dict[str, Any] = {"g-ppo": {}, "elbert-po": {"max_bias": 0.05}}
     for method, options in runs.items():
         judged = elbert.train(make, method=method, steps=40_000, **options).evaluate(200, env=make)
         print(f"{method}: reward {judged.reward.mean:.2f}, bias {judged.criterion.bias.estimate:.3f}")

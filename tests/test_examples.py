@@ -18,7 +18,7 @@ def test_own_environment(capsys):
     found = {
         name: float(bias) for name, bias in re.findall(r"^([\w-]+): reward .*, bias ([\d.]+)$", shown, re.MULTILINE)
     }
-    assert found["elbert-po"] < 0.5 * found["g-ppo"], shown
+    assert found["elbert-po"] < 0.08 < 0.2 < found["g-ppo"], shown  # the limit is 0.05, seen through noise
     assert elbert.check_env(names["make"](), steps=100).groups == 3
 
 
