@@ -25,7 +25,7 @@ from elbert.exact.fair_attention import (
     stored_schedules,
     terms_of,
 )
-from elbert.exact.frontier import best_reward_at, frontier
+from elbert.exact.frontier import best_reward_at, frontier, frontier_for_picture
 from elbert.exact.rules import get_rule
 
 LIMITS = (0.0, 0.02, 0.05, 0.1, 0.3, 1.0)
@@ -187,8 +187,15 @@ def test_the_harder_world_has_a_frontier():
     for bias, schedule in stored_schedules(world):
         limit = min(delta for delta in bounds if bias <= delta)
         assert schedule_totals(world, schedule).reward / 1024 < bounds[limit]
-    for bias, limit in ((0.0122, 0.015), (0.3, np.inf)):  # limits are rounded up
+    for bias, limit in (
+        (0.0122, 0.015),
+        (0.3, np.inf),
+    ):  # stored: the next larger limit
         best = best_reward_at("attention-harder", None, bias)
         assert best is not None
-        assert best.reward == bounds[limit]
+        assert best.reward == pytest.approx(bounds[limit], abs=1e-8)
         assert not best.exact
+    drawn = frontier_for_picture("attention-harder", None, [0.1])
+    assert drawn.points[0].delta == 0
+    assert drawn.points[-1].delta is None
+    assert (np.diff([point.reward for point in drawn.points]) >= 0).all()
