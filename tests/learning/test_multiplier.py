@@ -74,6 +74,23 @@ def test_the_multiplier_follows_the_bias(bias, error):
     assert after.mu[0] == pytest.approx(expected, rel=1e-4)
 
 
+def test_every_criterion_has_a_multiplier_of_its_own():
+    done = Window(jnp.asarray([[90.0, 50.0], [50.0, 50.0]]), jnp.full((2, 2), 100.0), jnp.asarray(1.0))
+    nothing = Squares(*(jnp.zeros((2, 2)),) * 3)
+    after = controlled(multiplier.start(2, 2), done, nothing, limit=jnp.asarray(0.1), gain=jnp.asarray(0.05))
+    assert after.bias == pytest.approx([0.4, 0.0], abs=1e-6)
+    assert after.mu[0] > 1 > after.mu[1]
+    slope = slopes(after, jnp.asarray(0.1))
+    eta = Totals(done.supply, done.demand)
+    supply = jnp.asarray([[[4.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 4.0]]])
+    ones = jnp.ones(2)
+    estimates = Estimates(jnp.asarray([1.0, 3.0]), supply, jnp.zeros_like(supply), eta, ones, ones, ones)
+    combined, price = limited_advantage(estimates, slope, after.mu)
+    assert combined[0] < 1.0, "group 0 is ahead by the first criterion: more for it counts against"
+    assert price[0] > 0
+    assert price[1] == pytest.approx(0, abs=1e-6), "by the second criterion all is equal"
+
+
 def test_noise_alone_does_not_push_the_multiplier_up():
     rng = np.random.default_rng(2)
     state = multiplier.start(1, 2)
