@@ -337,7 +337,7 @@ def _console() -> "Console":
     """Where tables go: as wide as the terminal, or the same for every reader of a file."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else 110, highlight=False)
 
 
 def main() -> None:
