@@ -235,7 +235,7 @@ def compare(
     if as_json:
         _print_json(dict(results))
         return
-    _console().print(comparison_table(results))
+    _console(width=110).print(comparison_table(results))
     print("Written: " + ", ".join(str(path) for path in written))
 
 
@@ -333,11 +333,11 @@ def _print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, allow_nan=False))
 
 
-def _console() -> "Console":
+def _console(width: int = 100) -> "Console":
     """Where tables go: as wide as the terminal, or the same for every reader of a file."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 110, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False)
 
 
 def main() -> None:

@@ -75,11 +75,16 @@ def threshold(low_0, low_1):
 
 
 @pytest.mark.parametrize(
-    ("lows", "reward", "bias"),
-    [((3, 3), 0.1468, 0.1645), ((2, 2), 0.1856, 0.0922), ((1, 1), 0.1861, 0.0620), ((2, 1), 0.1860, 0.0244)],
+    ("lows", "episodes", "reward", "bias"),
+    [
+        ((3, 3), 1024, 0.1468, 0.1645),
+        ((2, 2), 512, 0.1856, 0.0922),
+        ((1, 1), 512, 0.1861, 0.0620),
+        ((2, 1), 512, 0.1860, 0.0244),
+    ],
 )
-def test_thresholds_in_lending_reach_their_exact_values(lows, reward, bias):
-    totals = simulate(make_world("lending", horizon=10_000), threshold(*lows), episodes=512)
+def test_thresholds_in_lending_reach_their_exact_values(lows, episodes, reward, bias):
+    totals = simulate(make_world("lending", horizon=10_000), threshold(*lows), episodes=episodes)
     rounding = 0.00005  # the exact values are given to four digits
     found, error = mean_and_error(totals.reward / totals.steps)
     assert abs(found - reward) < 4 * error + rounding
