@@ -10,9 +10,9 @@ import pytest
 
 import elbert
 from elbert.errors import InvalidInputError
-from elbert.exact.frontier import best_reward_at
+from elbert.exact.frontier import best_reward_at, frontier_for_picture
 from elbert.experiments.evaluations import evaluate_run, with_best_possible
-from elbert.report.frontier import frontier_table, write_frontier
+from elbert.report.frontier import draw_frontier_line, frontier_table, write_frontier
 from elbert.report.scatter import Point
 from elbert.report.training import comparison_rows, comparison_table, write_comparison
 
@@ -105,3 +105,16 @@ def test_the_best_reward_rises_with_the_bias():
     assert len(values) == 4
     assert values[0] == values[1]
     assert (np.diff(values) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("right", [0.04, 0.5])
+def test_the_line_of_stored_bounds_only_rises(right):
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    axes.set_xlim(0, right)
+    draw_frontier_line(axes, frontier_for_picture("attention-harder", None, [0.03]))
+    x, y = np.asarray(axes.lines[-1].get_data())
+    assert (np.diff(x) >= 0).all()
+    assert (np.diff(y) >= 0).all()
+    assert x[-1] >= right

@@ -206,3 +206,48 @@ def test_candidates_are_the_last_policies_and_survive_on_disk(tmp_path):
 def test_what_makes_no_sense_beside_a_limit_is_refused(given, says):
     with pytest.raises(InvalidInputError, match=says):
         elbert.train(Probe(), **({"max_bias": 0.1} | SMALL | given))
+
+
+def test_a_limit_before_any_episode_has_ended(tmp_path):
+    """The first rollouts know no rates: the columns of the metrics are there all the same."""
+    long = {"copies": 4, "rollout": 8, "minibatch": 16, "hidden": [4], "steps": 4 * 8 * 6, "epochs": 1}
+    agent = elbert.train(Probe(horizon=20), max_bias=0.1, out=tmp_path / "run", **long)
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert len(rows) == 7
+    assert "limited_bias" in rows[0]
+    one = agent.evaluate(1)
+    assert one.limit is not None
+    assert one.limit.verdict == "not estimable"
+    assert one.to_dict()["limit"]["p_refute"] is None
+    assert "bias <= 0.1: not estimable" in str(one)
+
+
+def test_the_price_is_per_step_of_training():
+    long = {"copies": 4, "rollout": 16, "minibatch": 32, "hidden": [4], "steps": 4 * 16 * 4, "epochs": 1}
+    agent = elbert.train(Probe(), max_bias=0.1, **long)
+    price = agent.about.price
+    assert price is not None
+    assert agent.evaluate(4, env=Probe(horizon=4)).price == pytest.approx(0.01 * price / 16)
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [([], "Give a list of limits"), (0.05, "Give a list of limits"), ([0.02, None], "Give a list of limits")],
+)
+def test_a_grid_of_limits_is_a_list_of_numbers(limits, says):
+    with pytest.raises(InvalidInputError, match=says):
+        elbert.train_many(Probe(), seeds=1, grid={"max_bias": limits}, **SMALL)
+
+
+def test_limits_side_by_side():
+    short = SMALL | {"steps": 16 * 32 * 4}
+    agents = elbert.train_many(Probe(), seeds=1, grid={"max_bias": [0.1, 0.4]}, **short)
+    assert [agent.settings.max_bias for agent in agents] == [0.1, 0.4]
+
+
+def test_a_method_of_ones_own_has_no_limit():
+    def mine(estimates, coefficients, penalty):
+        return estimates.reward
+
+    with pytest.raises(InvalidInputError, match="max_bias has no effect with mine"):
+        elbert.train(Probe(), method=mine, max_bias=0.1, **SMALL)

@@ -73,7 +73,8 @@ class RulePoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
-        return {"rule": self.name, "reward": self.reward, "bias": self.bias, "simulated": self.simulated}
+        bias = None if np.isnan(self.bias) else self.bias
+        return {"rule": self.name, "reward": self.reward, "bias": bias, "simulated": self.simulated}
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ def frontier(
         parameters: of the world.
     """
     entry = get_entry(env)
-    limits = tuple(delta) if isinstance(delta, Sequence) else (delta,)
+    given = tuple(delta) if isinstance(delta, Sequence) else (delta,)
+    limits = tuple(None if limit == np.inf else limit for limit in given)
     for limit in limits:
         if limit is not None:
             as_number(limit, "delta", "a limit on the bias, 0 or more (None for no limit)", low=0.0, high=np.inf)
@@ -133,7 +135,7 @@ def frontier(
     world = _world(entry.name, horizon, parameters)
     steps = int(world.horizon)
     names = (*_fair_rules(world, limits), *RULES.get(type(world), ())) if rules else ()
-    beside = tuple(_rule_point(entry.name, name, world) for name in names)
+    beside = tuple(point for name in dict.fromkeys(names) if (point := _rule_point(entry.name, name, world)))
     if isinstance(world, Lending):
         points = tuple(_lending_point(world, limit) for limit in limits)
         return Frontier(entry.name, steps, _is_exact(world), points, beside, _lending_note(world))
@@ -141,7 +143,8 @@ def frontier(
         points = tuple(_attention_point(world, limit) for limit in limits)
         note = "Upper bounds that no policy within the limit exceeds; the best rules we know are beside them."
         return Frontier(entry.name, steps, False, points, beside, note)
-    simulated = tuple(_simulated(entry.name, name, world) for name in ("nobody", "exposed", "degree")) if rules else ()
+    names = ("nobody", "exposed", "degree") if rules else ()
+    simulated = tuple(point for name in names if (point := _rule_point(entry.name, name, world)))
     return Frontier(entry.name, steps, False, (), simulated, "No bound is known to us here; these are simple rules.")
 
 
@@ -281,7 +284,15 @@ def _fair_rules(world: World, limits: Sequence[float | None]) -> list[str]:
     return [f"best-{limit:g}" for limit in limits if limit is not None and known and known[0] <= limit]
 
 
-def _rule_point(env: str, name: str, world: World) -> RulePoint:
+def _rule_point(env: str, name: str, world: World) -> RulePoint | None:
+    """A rule's values; None if it does not fit the world, by its groups or doses."""
+    try:
+        return _values_of(env, name, world)
+    except InvalidInputError:
+        return None
+
+
+def _values_of(env: str, name: str, world: World) -> RulePoint:
     """A rule's expected values where they can be computed, else simulated ones."""
     if isinstance(world, Lending) and name.startswith("thresholds") and name.count("-") == world.groups:
         from elbert.exact.lending import threshold_totals

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from elbert.envs import ENTRIES
-from elbert.errors import InvalidInputError
+from elbert.errors import ElbertError, InvalidInputError
 from elbert.exact.frontier import best_reward_at
 from elbert.exact.rules import get_rule, is_rule
 from elbert.experiments.limits import ORDER
@@ -50,7 +50,7 @@ def _limit(parts: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
     known = [part for part in parts if part is not None]
     if not known:
         return None
-    worst = max(known, key=lambda part: (ORDER.index(part["verdict"]), part["p_confirm"]))
+    worst = max(known, key=lambda part: (ORDER.index(part["verdict"]), part["p_confirm"] or 0.0))
     return worst | {"price": _mean([part["price"] for part in known])}
 
 
@@ -113,7 +113,7 @@ def with_best_possible(result: dict[str, Any], path: Path) -> dict[str, Any]:
     others = {name: value for name, value in parameters.items() if name != "horizon"}
     try:
         best = best_reward_at(result["env"], result["horizon"], bias, **others)
-    except InvalidInputError:  # a world that has no frontier, or a bias smaller by luck than any policy's can be
+    except ElbertError:  # a world that has no frontier, or a bias smaller by luck than any policy's can be
         best = None
     if best is None:
         return result

@@ -18,7 +18,7 @@ PART = 0.1
 SEED = 2**30
 """Of the episodes by which candidates are judged: not those of any evaluation."""
 
-ORDER = ("confirmed", "not refuted", "refuted")
+ORDER = ("confirmed", "not refuted", "refuted", "not estimable")
 
 
 class Candidates:
@@ -52,7 +52,7 @@ class Candidates:
                 self._find(iteration, last)
         best: list[Agent] = []
         for i, final in enumerate(last):
-            agents = [agents[i] for agents in self.kept.values()] or [final]
+            agents = [self.kept[iteration][i] for iteration in sorted(self.kept)] or [final]
             best.append(_best(agents, self._episodes(), self.trainer.seconds))
         return best
 

@@ -281,7 +281,7 @@ def metric_row(metrics: Metrics) -> dict[str, Any]:
         label = "rate" if part == "rates" else part
         values = np.asarray(getattr(metrics, part)).reshape(-1)
         row |= {f"{label}_{name}": "" if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
-    if np.any(metrics.mu > 0) and np.any(metrics.price > 0):
+    if not np.isnan(metrics.limited_bias).any():  # there is a limit
         for name in ("mu", "price", "limited_bias"):
             each = np.asarray(getattr(metrics, name))
             row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(each)}

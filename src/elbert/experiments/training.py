@@ -353,11 +353,21 @@ def _resolved(
         raise InvalidInputError(f"A penalty of your own has no effect with {rules.name}. Use elbert-po.")
     limited = resolved.max_bias is not None or "max_bias" in grid
     if limited:
+        limits = grid.get("max_bias", [resolved.max_bias])
+        if rules.name != "elbert-po":
+            raise InvalidInputError(f"max_bias has no effect with {rules.name}. Use elbert-po.")
+        if "max_bias" in grid and "max_bias" in settings:
+            raise InvalidInputError("max_bias is given twice, for all and in the grid. Leave one of them out.")
+        if not isinstance(limits, Sequence) or not limits or any(limit is None for limit in limits):
+            raise InvalidInputError(f"The grid's max_bias is {limits!r}. Give a list of limits, each a number above 0.")
+        if "per-signal" in (settings.get("standardise"), *grid.get("standardise", ())):
+            raise InvalidInputError("standardise has no effect beside max_bias: a limit weighs signals by itself.")
         for given in ("alpha", "bias_kind", "beta"):
             if given in settings or given in grid or penalty is not None:
                 name = given if given in settings or given in grid else "a penalty of your own"
                 raise InvalidInputError(f"{name} has no effect beside max_bias, the limit. Leave one of them out.")
-        resolved = Settings.of({"alpha": 0.0, "max_bias": resolved.max_bias or grid["max_bias"][0]}, resolved)
+        combined = {"standardise": "combined"} if resolved.standardise == "per-signal" else {}
+        resolved = Settings.of({"alpha": 0.0, "max_bias": limits[0]} | combined, resolved)
     if method == "elbert-po" and not (limited or base.sets_alpha or "alpha" in settings or "alpha" in grid):
         raise InvalidInputError(
             "elbert-po needs max_bias here, the largest bias to be allowed; or alpha, the reward of an episode that "

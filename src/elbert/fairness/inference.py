@@ -12,7 +12,7 @@ from elbert.fairness.episodes import EpisodeTotals, Floats, NotEstimable, count
 from elbert.fairness.intervals import Pooled, check_statistics, pool
 from elbert.fairness.spread import Noise, draws_for, estimate_spread, exceeds, noise_of
 
-Verdict: TypeAlias = Literal["confirmed", "not refuted", "refuted"]
+Verdict: TypeAlias = Literal["confirmed", "not refuted", "refuted", "not estimable"]
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,15 @@ class BiasTest:
 
     limit: float
     verdict: Verdict
-    p_refute: float  # small: the bias is above the limit
-    p_confirm: float  # small: the bias is at most the limit
+    p_refute: float | None  # small: the bias is above the limit
+    p_confirm: float | None  # small: the bias is at most the limit
     level: float  # probability of a wrong verdict that was accepted
     left_out: tuple[str, ...]  # "group, criterion" of groups with too little demand to be compared
 
     def __str__(self) -> str:
         """One line: the claim, the verdict and its p-values."""
+        if self.p_refute is None or self.p_confirm is None:
+            return f"bias <= {self.limit:g}: {self.verdict}"
         apart = f"; without {', '.join(self.left_out)}" if self.left_out else ""
         return (
             f"bias <= {self.limit:g}: {self.verdict} "

@@ -40,6 +40,7 @@ class About:
     train_seconds: float
     observation_shape: tuple[int, ...] | None  # of a Box; None for other spaces, whose observations come flattened
     price: float | None = None  # reward of an episode per unit of the limit it was trained for, all criteria together
+    length: float | None = None  # steps of such an episode; None if only the user's environment knows
 
 
 class Agent:
@@ -147,6 +148,7 @@ class Agent:
                 confidence=confidence,
                 max_bias=self.settings.max_bias,
                 price=self.about.price,
+                length=self.about.length,
             )
 
     def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, ...]:
@@ -218,7 +220,8 @@ def agents_of(trainer: Any, *, parameters: dict[str, Any] | None, seconds: float
         steps = trainer.iteration * trainer.settings.batch
         settings = Settings.of(dict(member.coefficients), trainer.settings)
         price = None if settings.max_bias is None else float(np.sum(trainer.state.dual.price[i]))
-        about = About(problem.name, parameters, trainer.method.name, member.seed, steps, seconds, shape, price)
+        length = float(problem.world.horizon) if price is not None and isinstance(problem, WorldProblem) else None
+        about = About(problem.name, parameters, trainer.method.name, member.seed, steps, seconds, shape, price, length)
         agents.append(Agent(about, settings, problem.shape, *parts, problem=problem))
     return agents
 

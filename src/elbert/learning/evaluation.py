@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs.world import World
-from elbert.errors import InvalidInputError
+from elbert.errors import InvalidInputError, NotEstimableError
 from elbert.fairness.benefits import BenefitReport, CriterionBenefit, benefit_report
 from elbert.fairness.inference import BiasTest
 from elbert.fairness.intervals import MeanEstimate, mean_interval
@@ -115,11 +115,13 @@ def judged(
     confidence: float = 0.95,
     max_bias: float | None = None,
     price: float | None = None,
+    length: float | None = None,
 ) -> Evaluation:
     """The statistics of the fairness room on these episodes.
 
     The reward per step is sum_e R_e / sum_e L_e; its interval comes from the residuals (R_e - r L_e) / mean(L).
-    `max_bias` is the limit to be tested; `price`, the reward of an episode per unit of bias, comes from training.
+    `max_bias` is the limit to be tested; `price`, the reward of an episode per unit of bias, comes from training, where
+    episodes had the `length` given (if none, the same as here).
     `extra_demand` is added to every group's demand in every episode, as the published evaluation does.
     """
     mean = float(sums.reward.sum() / sums.length.sum())
@@ -139,9 +141,17 @@ def judged(
         extra_demand,
         deterministic,
         train_seconds,
-        None if max_bias is None else report.test(max_bias),
-        None if price is None else price * 0.01 / float(sums.length.mean()),
+        None if max_bias is None else _tested(report, max_bias),
+        None if price is None else price * 0.01 / (float(sums.length.mean()) if length is None else length),
     )
+
+
+def _tested(report: BenefitReport, limit: float) -> BiasTest:
+    """The test of "bias <= limit"; where too little is known for it, it says so."""
+    try:
+        return report.test(limit)
+    except NotEstimableError:
+        return BiasTest(limit, "not estimable", None, None, 0.0, ())
 
 
 def simulate(

@@ -198,7 +198,8 @@ class Learner:
         gathered = state.gathered
         if s.normalise_observations:
             gathered = self._moved_moments(gathered, rollout.observation)
-        metrics = metrics_of(rollout, known, losses, weights, dual, coefficients.beta)
+        shown = dual if s.max_bias is not None else dual._replace(bias=jnp.full_like(dual.bias, jnp.nan))
+        metrics = metrics_of(rollout, known, losses, weights, shown, coefficients.beta)
         changed = state._replace(dual=dual, weights=weights, optimiser=optimiser, scale=scale, key=key)._replace(
             moments=state.gathered, gathered=gathered
         )

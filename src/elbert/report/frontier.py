@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elbert.errors import ElbertError
 from elbert.exact.frontier import Frontier, frontier_for_picture
 from elbert.files import write_json
 from elbert.report.curves import labels_of
@@ -103,12 +104,15 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     right = axes.get_xlim()[1]
     limited = sorted((point.delta, point.reward) for point in found.points if point.delta is not None)
     free = [point for point in found.points if point.delta is None]
-    if free:
-        limited.append((free[0].bias if free[0].bias is not None else right, free[0].reward))
-        right = max(right, limited[-1][0] * 1.05)
+    if free and free[0].bias is not None:
+        limited = sorted([*limited, (free[0].bias, free[0].reward)])
+        right = max(right, free[0].bias * 1.05)
+    elif free:  # a bound for all policies: beyond the last limit
+        limited.append((max(right, limited[-1][0] if limited else 0.0) * 1.01, free[0].reward))
     if not limited:
         return
-    limited = [*sorted(limited), (max(right, limited[-1][0]), limited[-1][1])]
+    if limited[-1][0] < right:
+        limited.append((right, limited[-1][1]))
     label = "best possible" if found.exact else "upper bound" if found.points[0].rates is None else "best, approximate"
     line = "-" if found.exact else "--"
     drawn = "steps-pre" if found.points[0].rates is None else "default"  # between two limits the larger one's holds
@@ -118,11 +122,15 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
 
 def frontier_behind(results: Sequence[dict[str, Any]], points: Sequence[Point]) -> Frontier | None:
     """The best possible over the range of biases, or the bound, where all results are of one world that has one."""
-    worlds = [(result["env"], result["horizon"], result.get("best", {}).get("parameters")) for result in results]
-    if not points or any(world != worlds[0] for world in worlds) or worlds[0][2] is None:
+    known = [result for result in results if "best" in result]
+    worlds = [(result["env"], result["horizon"], result["best"]["parameters"]) for result in known]
+    if not points or not worlds or any(world != worlds[0] for world in worlds):
         return None
     env, horizon, parameters = worlds[0]
-    return frontier_for_picture(env, horizon, [point.bias for point in points], **parameters)
+    try:
+        return frontier_for_picture(env, horizon, [point.bias for point in points], **parameters)
+    except ElbertError:  # a limit that is too small, or too hard to solve: the picture goes without
+        return None
 
 
 def nearness(best: dict[str, Any] | None) -> str:
