@@ -40,6 +40,7 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/limits.py
 
 reproduce: $(VENV)/installed
 	$(BIN)/elbert reproduce $(REPRODUCE)

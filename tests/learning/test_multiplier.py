@@ -100,7 +100,7 @@ def test_noise_alone_does_not_push_the_multiplier_up():
         sums = [jnp.asarray([(x * y).sum(0)]) for x, y in ((supply, supply), (supply, demand), (demand, demand))]
         done = Window(jnp.asarray([supply.sum(0)]), jnp.asarray([demand.sum(0)]), jnp.asarray(4.0))
         state = controlled(state, done, Squares(*sums), limit=jnp.asarray(0.02), gain=jnp.asarray(0.01))
-    assert state.integral[0] < 0.6, "errors of one sign would make 4"
+    assert -2 < state.integral[0] < 0.6, "errors of one sign would make 4"
 
 
 def test_without_demand_nothing_is_known_and_nothing_moves():
@@ -199,6 +199,8 @@ def test_candidates_are_the_last_policies_and_survive_on_disk(tmp_path):
         ({"beta": 3.0}, "beta has no effect beside max_bias"),
         ({"penalty": lambda rates: rates.sum()}, "a penalty of your own has no effect beside max_bias"),
         ({"method": "g-ppo"}, "max_bias has no effect with g-ppo"),
+        ({"rollout": 8, "reset_each_rollout": True}, "max_bias needs whole episodes, .* none of 16 steps ends"),
+        ({"standardise": "per-signal"}, "standardise is per-signal, which has no effect beside max_bias"),
         ({"max_bias": 0.0}, "max_bias is 0. Give a number above 0"),
         ({"max_bias": -0.1}, "max_bias is -0.1"),
     ],

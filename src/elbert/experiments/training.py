@@ -35,6 +35,7 @@ from elbert.learning import (
     Method,
     Settings,
     Trainer,
+    WorldProblem,
     opened,
 )
 from elbert.learning.advantages import METHODS, get_method
@@ -138,9 +139,16 @@ def train_many(
                 f"copies is {resolved.copies}, but the environment that was given has {problem.env.num_envs}. Give a "
                 "function that makes an environment, or leave copies out."
             )
+        limited = resolved.max_bias is not None
+        if limited and resolved.reset_each_rollout and isinstance(problem, WorldProblem):
+            longest = int(problem.world.horizon)
+            if resolved.rollout < longest:
+                raise InvalidInputError(
+                    f"max_bias needs whole episodes, and with reset_each_rollout none of {longest} steps ends in a "
+                    f"rollout of {resolved.rollout}. Give rollout={longest} or more, or reset_each_rollout=False."
+                )
         trainer = Trainer(problem, resolved, method, members=members, penalty=penalty)
         stored = plain_parameters(parameters) if isinstance(env, str) else None
-        limited = resolved.max_bias is not None
         candidates = Candidates(trainer, stored, None if out is None else Path(out)) if limited else None
         if candidates is not None:
             callbacks = (candidates, *callbacks)
@@ -361,7 +369,10 @@ def _resolved(
         if not isinstance(limits, Sequence) or not limits or any(limit is None for limit in limits):
             raise InvalidInputError(f"The grid's max_bias is {limits!r}. Give a list of limits, each a number above 0.")
         if "per-signal" in (settings.get("standardise"), *grid.get("standardise", ())):
-            raise InvalidInputError("standardise has no effect beside max_bias: a limit weighs signals by itself.")
+            raise InvalidInputError(
+                "standardise is per-signal, which has no effect beside max_bias: a limit weighs the signals by itself. "
+                "Leave it out."
+            )
         for given in ("alpha", "bias_kind", "beta"):
             if given in settings or given in grid or penalty is not None:
                 name = given if given in settings or given in grid else "a penalty of your own"
