@@ -18,9 +18,10 @@ import numpy as np
 
 from elbert.envs.attention import Attention
 from elbert.envs.registry import ENTRIES
-from elbert.exact import attention, fair_attention
+from elbert.exact import attention, fair_attention, fair_schedules
 from elbert.exact.attention import Array, schedule_totals
-from elbert.exact.fair_attention import Box, Multipliers, Proof, Search, looked_ahead, worth_of
+from elbert.exact.fair_attention import Box, Multipliers, Proof, Search
+from elbert.exact.fair_schedules import looked_ahead, worth_of
 from elbert.files import write_whole
 
 NAMES = ("attention", "attention-harder")
@@ -88,7 +89,7 @@ def schedules(rounds: int) -> None:
     content = json.loads(FAIR.read_text())
     for name in NAMES:
         world = _world(name)
-        known = [one for _, one in fair_attention.stored_schedules(world)]
+        known = [one for _, one in fair_schedules.stored_schedules(world)]
         proofs = fair_attention.stored_proofs(world)
         none = np.zeros(world.groups)
         kept = []
@@ -99,11 +100,11 @@ def schedules(rounds: int) -> None:
             )
             known.append(looked_ahead(world, delta, sum(box) / 2, found, rounds=14)[0])
             best = max(known, key=lambda one, w=world, d=delta: worth_of(schedule_totals(w, one), HORIZON, d))
-            best = fair_attention.improved(world, best, delta, rounds=rounds)
+            best = fair_schedules.improved(world, best, delta, rounds=rounds)
             known.append(best)
             totals = schedule_totals(world, best)
             print(f"{name}: {totals.reward / HORIZON:.5f} with a bias of {totals.bias:.5f}", flush=True)
-            kept += [fair_attention.as_text(best)] if totals.bias <= delta else []
+            kept += [fair_schedules.as_text(best)] if totals.bias <= delta else []
         content.setdefault(name, {})["schedules"] = kept
         write_whole(FAIR, json.dumps(content))
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from elbert.experiments.presets import protocol_for
+from elbert.experiments.protocols import evaluate, protocol_for
 from elbert.experiments.runs import RunFolder
-from elbert.experiments.training import evaluate
 
 
 def largest_difference(supply: np.ndarray, demand: np.ndarray) -> np.ndarray:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     )
     from elbert.errors import ElbertError, InvalidInputError, NotEstimableError
     from elbert.exact.frontier import frontier
-    from elbert.experiments.training import evaluate, load, train, train_many
+    from elbert.experiments.protocols import evaluate
+    from elbert.experiments.training import load, train, train_many
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
@@ -52,7 +53,7 @@ _HOMES = {
     "SupplyDemandVectorWrapper": "elbert.envs",
     "SupplyDemandWrapper": "elbert.envs",
     "check_env": "elbert.envs",
-    "evaluate": "elbert.experiments.training",
+    "evaluate": "elbert.experiments.protocols",
     "frontier": "elbert.exact.frontier",
     "load": "elbert.experiments.training",
     "make_world": "elbert.envs",

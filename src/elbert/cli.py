@@ -105,7 +105,8 @@ def train(
     from elbert.experiments.commands import assignments, chosen_settings, run_folder
     from elbert.experiments.compilation import keep_compiled
     from elbert.experiments.evaluations import evaluate_run
-    from elbert.experiments.training import environment_from, train_many
+    from elbert.experiments.requests import environment_from
+    from elbert.experiments.training import train_many
     from elbert.learning import Settings
     from elbert.report.live import LiveDisplay, waiting
     from elbert.report.training import result_table
@@ -175,7 +176,7 @@ def evaluate(
     """
     from elbert.experiments.compilation import keep_compiled
     from elbert.experiments.evaluations import evaluate_run
-    from elbert.experiments.training import environment_from
+    from elbert.experiments.requests import environment_from
     from elbert.report.live import waiting
     from elbert.report.training import result_table
 
@@ -227,10 +228,10 @@ def compare(
         Print JSON instead of a table.
     """
     from elbert.experiments.commands import names_of
-    from elbert.experiments.evaluations import stored_evaluation, with_best_possible
+    from elbert.experiments.evaluations import compared
     from elbert.report.training import comparison_table, write_comparison
 
-    results = [(name, with_best_possible(stored_evaluation(path), path)) for name, path in names_of(run)]
+    results = compared(names_of(run))
     written = write_comparison(results, run, out)
     if as_json:
         _print_json(dict(results))

@@ -52,6 +52,14 @@ def remove_begun(folder: Path) -> None:
                 _remove(path)
 
 
+def read_bytes(path: Path) -> bytes:
+    """All of a file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(f"Cannot read {path} ({error.strerror or error}).") from error
+
+
 def read_text(path: Path) -> str:
     """The text of a file; a `FileError` names it if it cannot be read."""
     try:

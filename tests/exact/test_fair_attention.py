@@ -16,15 +16,12 @@ from elbert.exact.fair_attention import (
     Multipliers,
     Proof,
     Search,
-    as_text,
     fair_bound,
-    fair_schedule,
-    improved,
     proven,
     stored_proofs,
-    stored_schedules,
     terms_of,
 )
+from elbert.exact.fair_schedules import as_text, fair_schedule, improved, stored_schedules
 from elbert.exact.frontier import best_reward_at, frontier, frontier_for_picture
 from elbert.exact.rules import get_rule
 

@@ -85,3 +85,9 @@ def test_wrong_names_and_settings_are_refused():
         get_rule("rule:lending/best").evaluate(2, deterministic=True)
     with pytest.raises(InvalidInputError, match="not for Attention"):
         get_rule("rule:lending/best").evaluate(2, env="attention")
+
+
+def test_small_limits_and_large_seeds():
+    assert get_rule("rule:lending/best-1e-05").name == "best-1e-05"
+    with pytest.raises(InvalidInputError, match=r"The seed is 2147483648. Give a whole number from 0 to"):
+        get_rule("rule:infectious/degree").evaluate(4, seed=2**31)

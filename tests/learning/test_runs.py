@@ -421,7 +421,7 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
     run = RunFolder(tmp_path)
     evaluate_run(tmp_path, episodes=5, horizon=64)
     assert run.evaluation() is not None
-    run.note(iteration=13)
+    elbert.load(tmp_path / "agent-1.safetensors").timed(1.0).save(tmp_path / "agent-1")
     assert run.evaluation() is None
     (tmp_path / "evaluation.json").write_text("{}")
     with pytest.raises(FileError, match=r"evaluation.json is damaged: it lacks env"):

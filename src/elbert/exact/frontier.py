@@ -278,7 +278,7 @@ def _fair_rules(world: World, limits: Sequence[float | None]) -> list[str]:
     """Schedules that are known within the limits, where some are stored."""
     if not isinstance(world, Attention):
         return []
-    from elbert.exact.fair_attention import stored_schedules
+    from elbert.exact.fair_schedules import stored_schedules
 
     known = [bias for bias, _ in stored_schedules(world)]
     return [f"best-{limit:g}" for limit in limits if limit is not None and known and known[0] <= limit]
@@ -301,7 +301,7 @@ def _values_of(env: str, name: str, world: World) -> RulePoint:
         return RulePoint(f"rule:{env}/{name}", totals.reward / int(world.horizon), totals.bias, False)
     if isinstance(world, Attention) and name.startswith("best"):
         from elbert.exact.attention import schedule_totals
-        from elbert.exact.fair_attention import fair_schedule
+        from elbert.exact.fair_schedules import fair_schedule
 
         limit = name.partition("-")[2]
         totals = schedule_totals(world, fair_schedule(world, float(limit) if limit else np.inf))

@@ -9,8 +9,8 @@ the network of who knows whom), which a trained policy does not see.
 
 import difflib
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -24,9 +24,8 @@ from elbert.envs.infectious import SUSCEPTIBLE, Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import as_whole
 from elbert.learning import Environment
-from elbert.learning.evaluation import Episodes, Evaluation, checked_episodes, in_chunks, judged, played
+from elbert.learning.evaluation import Episodes, Evaluation, checked_episodes, checked_seed, in_chunks, judged, played
 
 PREFIX = "rule:"
 Act: TypeAlias = Callable[[jax.Array, Any], Any]
@@ -51,11 +50,12 @@ class Rule:
     env: str  # the world's name
     meaning: str  # what it does, and what it knows
     make: Callable[[Any], Act]  # from the world to the policy: what can be computed ahead is computed here
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the world, where they are not the default ones
 
     @property
     def about(self) -> RuleAbout:
         """The environment and the name, as a trained agent tells them."""
-        return RuleAbout(self.env, {}, str(self))
+        return RuleAbout(self.env, dict(self.parameters), str(self))
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.env}/{self.name}"
@@ -82,14 +82,16 @@ class Rule:
             extra_demand: added to every group's demand in every episode.
             confidence: of the intervals.
             tick: is told how many episodes are done.
-            parameters: of the named world, for example `horizon=10_000`.
+            parameters: of the named world, for example `horizon=10_000`, over the rule's own.
         """
         checked_episodes(episodes)
-        as_whole(seed, "seed", "a whole number from 0 to 2**31 - 1", low=0)
+        checked_seed(seed)
         if deterministic:
             raise InvalidInputError(f"deterministic has no effect on {self}: a rule acts as it is written.")
         kind = ENTRIES[self.env].world
-        world = get_entry(env or self.env).make(**parameters) if env is None or isinstance(env, str) else env
+        world: Any = env
+        if env is None or isinstance(env, str):
+            world = get_entry(env or self.env).make(**{**self.parameters, **parameters})
         if not isinstance(world, kind):
             raise InvalidInputError(
                 f"{self} is a rule for worlds of the kind {kind.__name__}, not for {type(world).__name__}. Give the "
@@ -158,7 +160,7 @@ def best_schedule(delta: float) -> Callable[[Attention], Act]:
     """Attention: the best schedule of units that is known, of those with a bias of at most delta. It sees nothing."""
 
     def make(world: Attention) -> Act:
-        from elbert.exact.fair_attention import fair_schedule
+        from elbert.exact.fair_schedules import fair_schedule
 
         table = np.asarray(fair_schedule(world, delta), np.float32)  # [horizon, sites]
         return lambda key, state: logits_for(jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1)])
@@ -236,14 +238,14 @@ FAMILIES = (
     ),
     Family(
         Lending,
-        r"best(?:-(\d+(?:\.\d+)?))?",
+        r"best(?:-(\d+(?:\.\d+)?(?:e-\d+)?))?",
         "best-0.01",
         "the best policy with a bias of at most so much, from the population equations; knows all parameters",
         lambda text: best_in_lending(np.inf if text is None else float(text)),
     ),
     Family(
         Attention,
-        r"best(?:-(\d+(?:\.\d+)?))?",
+        r"best(?:-(\d+(?:\.\d+)?(?:e-\d+)?))?",
         "best",
         "the best schedule known (best-0.02: with a bias of at most so much), which looks ahead with the prices behind "
         "the upper bound; knows all parameters",
@@ -286,8 +288,11 @@ def is_rule(text: Any) -> bool:
     return str(text).startswith(PREFIX)
 
 
-def get_rule(text: str) -> Rule:
-    """The rule of this name, "rule:ENVIRONMENT/RULE"; an unknown one is refused with those that there are."""
+def get_rule(text: str, **parameters: Any) -> Rule:
+    """The rule of this name, "rule:ENVIRONMENT/RULE"; an unknown one is refused with those that there are.
+
+    Parameters of the world may follow, for a world that is not the default one.
+    """
     env, slash, name = str(text).removeprefix(PREFIX).partition("/")
     if not slash:
         raise InvalidInputError(f"{text!r} names no rule. Write rule:ENVIRONMENT/RULE, such as rule:lending/best.")
@@ -296,7 +301,7 @@ def get_rule(text: str) -> Rule:
     for family in known:
         match = re.fullmatch(family.pattern, name)
         if match:
-            return Rule(name, entry.name, family.meaning, family.make(*match.groups()))
+            return Rule(name, entry.name, family.meaning, family.make(*match.groups()), parameters)
     near = difflib.get_close_matches(name, [family.example for family in known], n=1, cutoff=0.4)
     hint = f" Did you mean something like {near[0]!r}?" if near else ""
     examples = ", ".join(family.example for family in known)

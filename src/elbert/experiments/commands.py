@@ -33,7 +33,9 @@ def chosen_settings(options: dict[str, Any], given: Sequence[str] | None) -> dic
     named = {name: value for name, value in options.items() if value is not None}
     others = assignments(given, "--set")
     for name in named.keys() & others.keys():
-        raise InvalidInputError(f"{name} is given twice, by --{name} and by --set. Leave one of them out.")
+        raise InvalidInputError(
+            f"{name} is given twice, by --{name.replace('_', '-')} and by --set. Leave one of them out."
+        )
     return named | others
 
 

@@ -1,6 +1,6 @@
 """One result from the evaluations of several seeds, and results side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ from elbert.errors import ElbertError, InvalidInputError
 from elbert.exact.frontier import best_reward_at
 from elbert.exact.rules import get_rule, is_rule
 from elbert.experiments.limits import ORDER
+from elbert.experiments.protocols import evaluate
 from elbert.experiments.runs import RunFolder
-from elbert.experiments.training import evaluate
 from elbert.fairness.intervals import mean_interval
 from elbert.files import write_json
 from elbert.learning import Evaluation
@@ -67,13 +67,16 @@ def _criterion(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"criterion": parts[0]["criterion"], "bias": {**biases, "ci": interval}, "groups": groups}
 
 
-def evaluate_run(path: Path, *, store: bool = True, **how: Any) -> tuple[dict[str, Any], list[Evaluation]]:
+def evaluate_run(
+    path: Path, *, store: bool = True, world: Mapping[str, Any] | None = None, **how: Any
+) -> tuple[dict[str, Any], list[Evaluation]]:
     """Evaluate all agents of a run (arguments as `elbert.evaluate`); the result is kept in the run's folder.
 
-    In place of a folder, "rule:lending/thresholds-2-1" names a rule, which leaves nothing behind.
+    In place of a folder, "rule:lending/thresholds-2-1" names a rule, which leaves nothing behind; it is evaluated in
+    the environment's world with the parameters `world`. A run has a world of its own.
     """
     if is_rule(path):
-        evaluation = evaluate(get_rule(str(path)), **how)
+        evaluation = evaluate(get_rule(str(path), **(world or {})), **how)
         return evaluation.to_dict(), [evaluation]
     run = RunFolder(path)
     agents = run.agents()
@@ -82,37 +85,64 @@ def evaluate_run(path: Path, *, store: bool = True, **how: Any) -> tuple[dict[st
             f"The agents in {path} were trained with different coefficients: a mean over them says nothing. Evaluate "
             "them one by one: elbert.load(folder, member=...)."
         )
-    iteration = run.manifest["iteration"]
+    digest = run.digest()
     # every seed meets episodes of its own, so that an interval over seeds covers both kinds of chance
     first = how.get("seed", 1)
     evaluations = [evaluate(agent, **(how | {"seed": first + i})) for i, agent in enumerate(agents)]
     result = over_seeds(evaluations, [agent.about.seed for agent in agents])
     if store:
-        write_json(
-            path / "evaluation.json", result | {"protocol": how.get("protocol", "default"), "iteration": iteration}
-        )
+        write_json(path / "evaluation.json", result | {"protocol": how.get("protocol", "default"), "agents": digest})
     return result, evaluations
 
 
-def stored_evaluation(path: Path) -> dict[str, Any]:
-    """The evaluation that is kept in a run's folder, made now if there is none; that of a rule is made now."""
-    return (None if is_rule(path) else RunFolder(path).evaluation()) or evaluate_run(path)[0]
+def compared(runs: Sequence[tuple[str, Path]]) -> list[tuple[str, dict[str, Any]]]:
+    """The evaluations of runs and rules by name, each with what the best possible policy reaches at its bias.
+
+    Those kept in the runs' folders are taken, missing ones made now. Rules are evaluated in the world of the runs.
+    """
+    worlds = {name: world_of(path) for name, path in runs if not is_rule(path)}
+    one = next(iter(worlds.values()), {})
+    others = [name for name, world in worlds.items() if world != one]
+    if others and len(worlds) < len(runs):
+        first = next(iter(worlds))
+        raise InvalidInputError(
+            f"The worlds of {first} ({_said(one)}) and {others[0]} ({_said(worlds[others[0]])}) differ: a rule cannot "
+            "be beside both. Compare it with one of them."
+        )
+    results = []
+    for name, path in runs:
+        world = worlds.get(name, one)
+        kept = None if is_rule(path) else RunFolder(path).evaluation()
+        result = kept or evaluate_run(path, world=world)[0]
+        results.append((name, with_best_possible(result, world)))
+    return results
 
 
-def with_best_possible(result: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A result with what the best possible policy reaches at its bias under `best`, where that is known.
+def world_of(path: Path) -> dict[str, Any] | None:
+    """The parameters of a run's world but for the horizon, which the protocol sets; None if it is a user's own."""
+    parameters = RunFolder(path).config.get("parameters")
+    return None if parameters is None else {name: value for name, value in parameters.items() if name != "horizon"}
 
+
+def _said(world: Mapping[str, Any] | None) -> str:
+    if world is None:
+        return "an environment of its own"
+    return ", ".join(f"{name}={value}" for name, value in world.items()) or "as it is by default"
+
+
+def with_best_possible(result: dict[str, Any], world: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A result in a world with these parameters, and under `best` what the best possible policy reaches at its bias.
+
+    It is there where that is known.
     `share` is reward / best reward, where both are of one sign that makes it mean something: the best reward is
     positive. `short` is best reward - reward, which always means something. Where `exact` is false, the best reward is
     an upper bound, and the share a lower bound.
     """
-    parameters = {} if is_rule(path) else RunFolder(path).config.get("parameters")
     bias = result["bias"]["estimate"]
-    if parameters is None or bias is None or result["env"] not in ENTRIES:
+    if world is None or bias is None or result["env"] not in ENTRIES:
         return result
-    others = {name: value for name, value in parameters.items() if name != "horizon"}
     try:
-        best = best_reward_at(result["env"], result["horizon"], bias, **others)
+        best = best_reward_at(result["env"], result["horizon"], bias, **world)
     except ElbertError:  # a world that has no frontier, or a bias smaller by luck than any policy's can be
         best = None
     if best is None:
@@ -125,7 +155,7 @@ def with_best_possible(result: dict[str, Any], path: Path) -> dict[str, Any]:
             "exact": best.exact,
             "share": share,
             "short": best.reward - reward,
-            "parameters": others,
+            "parameters": dict(world),
         }
     }
 

@@ -1,9 +1,11 @@
 """Choosing the final policy under a limit on the bias: among the last ones, by the test of the fairness room."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from elbert.experiments.presets import OWN, protocol_for
+from elbert.experiments.presets import OWN
+from elbert.experiments.protocols import evaluate, protocol_for
 from elbert.files import FileError
 from elbert.learning import Agent, Evaluation, Progress, Trainer
 from elbert.learning.agent import agents_of
@@ -12,8 +14,11 @@ COUNT = 6
 LAST = 0.2
 """So many candidates from the last part of the training, the final policy among them."""
 
+LEAST, HALF = 50, 2
+"""A candidate is judged on half the episodes of the default protocol, and on at least so many."""
+
 PART = 0.1
-"""A candidate is judged on at least so many of the training's steps: where episodes are short, chance is large."""
+"""In the worlds here, where steps are cheap, also on this part of the training's steps: short episodes need many."""
 
 SEED = 2**30
 """Of the episodes by which candidates are judged: not those of any evaluation."""
@@ -41,25 +46,44 @@ class Candidates:
                 if self.folder is not None:
                     agent.save(self._path(progress.iteration, i))
 
-    def chosen(self) -> list[Agent]:
+    def chosen(
+        self, tell: Callable[[str], None] = lambda text: None, stop: Callable[[], object] = lambda: False
+    ) -> list[Agent] | None:
         """One for each member: of those with a confirmed "bias <= limit" the one with most reward.
 
         Where none is confirmed, the one with the smallest bias: the reward would choose the largest that chance allows.
+
+        Args:
+            tell: is told in words how far it is.
+            stop: is asked before every candidate; what was found so far is then forgotten, and None returned.
         """
         last = agents_of(self.trainer, parameters=self.parameters, seconds=self.trainer.seconds)
         for iteration in self.iterations:
             if iteration not in self.kept and self.folder is not None and iteration <= self.trainer.iteration:
                 self._find(iteration, last)
+        groups = [[self.kept[at][i] for at in sorted(self.kept)] or [final] for i, final in enumerate(last)]
+        total = sum(len(agents) for agents in groups)
         best: list[Agent] = []
-        for i, final in enumerate(last):
-            agents = [self.kept[iteration][i] for iteration in sorted(self.kept)] or [final]
-            best.append(_best(agents, self._episodes(), self.trainer.seconds))
+        done = 0
+        for agents in groups:
+            judged: list[tuple[Agent, Evaluation]] = []
+            for agent in agents:
+                if stop():
+                    return None
+                tell(f"judging the last policies, {done + 1} of {total}")
+                judged.append((agent, evaluate(agent, episodes=self._episodes(), seed=SEED)))
+                done += 1
+            best.append(_best(judged).timed(self.trainer.seconds))
         return best
 
     def _find(self, iteration: int, like: Sequence[Agent]) -> None:
+        paths = [self._path(iteration, i) for i in range(len(like))]
+        if not all(path.exists() for path in paths):
+            return  # the run was stopped before they were all there
         try:
-            found = [Agent.load(self._path(iteration, i)) for i in range(len(like))]
-        except FileError:  # the run was stopped before it was there, or it is damaged: one candidate less
+            found = [Agent.load(path) for path in paths]
+        except FileError as error:
+            logging.getLogger("elbert").warning("%s The final policy is chosen without it.", error)
             return
         self.kept[iteration] = [agent.placed(other) for agent, other in zip(found, like, strict=True)]
 
@@ -71,19 +95,17 @@ class Candidates:
         name = self.trainer.problem.name if self.parameters is not None else OWN
         protocol = protocol_for("default", name)
         steps = PART * self.trainer.settings.steps
-        return max(50, protocol.episodes // 2, int(steps / protocol.horizon) if protocol.horizon else 0)
+        return max(LEAST, protocol.episodes // HALF, int(steps / protocol.horizon) if protocol.horizon else 0)
 
 
-def _best(agents: Sequence[Agent], episodes: int, seconds: float) -> Agent:
-    """The candidate to be kept; it says how long the whole training took."""
+def _best(judged: Sequence[tuple[Agent, Evaluation]]) -> Agent:
+    """The candidate to be kept."""
 
-    def rank(judged: tuple[Agent, Evaluation]) -> tuple[int, float]:
-        agent, evaluation = judged
-        limit = agent.settings.max_bias
-        assert limit is not None
-        place = ORDER.index(evaluation.report.test(limit).verdict)
+    def rank(one: tuple[Agent, Evaluation]) -> tuple[int, float]:
+        evaluation = one[1]
+        assert evaluation.limit is not None
+        place = ORDER.index(evaluation.limit.verdict)
         biases = [part.bias.estimate for part in evaluation.report.criteria if part.bias.estimate is not None]
         return place, -evaluation.reward.mean if place == 0 or not biases else max(biases)
 
-    judged = [(agent, agent.evaluate(episodes, seed=SEED)) for agent in agents]
-    return min(judged, key=rank)[0].timed(seconds)
+    return min(judged, key=rank)[0]

@@ -10,7 +10,8 @@ from typing import Any
 
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
-from elbert.experiments.presets import preset_for, protocol_for
+from elbert.experiments.presets import preset_for
+from elbert.experiments.protocols import protocol_for
 from elbert.learning import METHODS, Settings
 from elbert.learning.agent import plain_parameters
 

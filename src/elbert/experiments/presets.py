@@ -1,4 +1,4 @@
-"""Presets and evaluation protocols: data files, read here."""
+"""Presets: data files, read here."""
 
 import difflib
 import tomllib
@@ -22,14 +22,6 @@ class Preset(NamedTuple):
     settings: Settings
     world: dict[str, Any]  # parameters of the world in training
     sets_alpha: bool  # whether it knows how reward and bias weigh in this environment
-
-
-class Protocol(NamedTuple):
-    """How agents are evaluated."""
-
-    episodes: int
-    horizon: int | None  # None: the environment's own
-    extra_demand: float = 0.0
 
 
 def preset_for(name: str, env: str, method: str) -> Preset:
@@ -70,18 +62,6 @@ def preset_for(name: str, env: str, method: str) -> Preset:
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}, [{env}]: {error}") from error
     return Preset(settings, dict(own.get("world", {})), "alpha" in merged | for_method)
-
-
-def protocol_for(name: str, env: str) -> Protocol:
-    """The protocol of this name for an environment."""
-    content = tomllib.loads((files("elbert.experiments") / "presets" / "protocols.toml").read_text("utf-8"))
-    if name not in content:
-        raise InvalidInputError(f"No evaluation protocol is called {name!r}. Known: {', '.join(content)}.")
-    section = content[name]
-    if env not in section and OWN not in section:
-        raise InvalidInputError(f"The protocol {name!r} says nothing about {env}. It knows: {', '.join(section)}.")
-    entry = section.get(env, section.get(OWN))
-    return Protocol(entry["episodes"], entry.get("horizon"), entry.get("extra_demand", 0.0))
 
 
 def _read(name: str) -> tuple[dict[str, Any], str]:

@@ -10,6 +10,7 @@ evaluation.json     how it did in fresh episodes
 
 import contextlib
 import csv
+import hashlib
 import io
 import os
 import platform
@@ -28,6 +29,7 @@ import numpy as np
 from elbert.errors import InvalidInputError
 from elbert.files import (
     FileError,
+    read_bytes,
     read_json,
     read_tensors,
     read_text,
@@ -187,7 +189,7 @@ class RunFolder:
         """The agents of the latest checkpoint, one per seed."""
         if not self.path.is_dir():
             raise FileError(f"There is no run in {self.path}. `elbert runs` lists those that are there.")
-        paths = sorted(self.path.glob("agent*.safetensors"), key=lambda path: (len(path.name), path.name))
+        paths = self._agents()
         if not paths:
             raise FileError(f"{self.path} holds no agent yet.")
         return [Agent.load(path) for path in paths]
@@ -201,7 +203,18 @@ class RunFolder:
         missing = [key for key in EVALUATED if key not in content]
         if missing:
             raise FileError(f"{path} is damaged: it lacks {', '.join(missing)}. Remove it; it is then made anew.")
-        return content if content.get("iteration") == self.manifest.get("iteration") else None
+        return content if content.get("agents") == self.digest() else None
+
+    def digest(self) -> str:
+        """Of the agents' files: tells whether they are still those that were evaluated."""
+        digest = hashlib.sha256()
+        for path in self._agents():
+            digest.update(read_bytes(path))
+        return digest.hexdigest()
+
+    def _agents(self) -> list[Path]:
+        """One per seed, in order."""
+        return sorted(self.path.glob("agent*.safetensors"), key=lambda path: (len(path.name), path.name))
 
     def _checkpoints(self) -> list[Path]:
         """The latest first."""

@@ -1,14 +1,10 @@
 """`elbert.train`: from an environment and a method to an agent, with or without a run folder."""
 
-import importlib
-import importlib.util
-import itertools
 import json
 import logging
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from elbert.envs import ENTRIES, get_entry
+from elbert.envs import get_entry
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.rules import Rule
 from elbert.experiments.limits import Candidates
-from elbert.experiments.presets import OWN, preset_for, protocol_for
+from elbert.experiments.presets import OWN
+from elbert.experiments.requests import check_fit, check_same_run, listed_seeds, members_of, resolve
 from elbert.experiments.runs import Clock, RunFolder, only_writer
 from elbert.fairness.penalties import Penalty
 from elbert.files import FileError
@@ -29,18 +25,11 @@ from elbert.learning import (
     Callback,
     DivergedError,
     Environment,
-    Evaluation,
-    HostProblem,
-    Member,
     Method,
-    Settings,
     Trainer,
-    WorldProblem,
     opened,
 )
-from elbert.learning.advantages import METHODS, get_method
 from elbert.learning.agent import agents_of, plain_parameters
-from elbert.learning.trainer import COEFFICIENTS
 
 CHECKPOINT_SECONDS = 10.0
 METRICS_SECONDS = 2.0
@@ -83,6 +72,7 @@ def train(
         out: folder of the run: configuration, metrics, checkpoints, agent. Without it nothing is written.
         resume: go on with the run in `out`; one that is not there is started.
         callbacks: each is called after every iteration with a `Progress`; one that returns False stops the training.
+            One with a method `tell` is told in words what happens afterwards.
         settings: what `elbert.learning.Settings` lists, over the preset: alpha, steps, learning_rate, ...
     """
     arguments: dict[str, Any] = {"method": method, "preset": preset, "world": world, "penalty": penalty, "out": out}
@@ -123,30 +113,11 @@ def train_many(
     """
     env = get_entry(env).name if isinstance(env, str) else env
     name = env if isinstance(env, str) else OWN
-    resolved, parameters = _resolved(name, method, preset, world, settings, penalty, grid or {})
-    members = _members(_seeds(seeds), grid or {})
+    resolved, parameters = resolve(name, method, preset, world, settings, penalty, grid or {})
+    members = members_of(listed_seeds(seeds), grid or {})
     with opened(env, resolved.copies, parameters or None) as problem:
-        soft = resolved.bias_kind in ("soft", "centred") or (resolved.bias_kind == "auto" and problem.shape.groups > 2)
-        if not soft and ("beta" in settings or "beta" in (grid or {})):
-            raise InvalidInputError(
-                f"beta has no effect on the hard bias, which {problem.shape.groups} groups have unless bias_kind is "
-                "soft. Leave it out, or set bias_kind."
-            )
-        if "initial_deviation" in settings and not problem.shape.actions.learns_deviation:
-            raise InvalidInputError("initial_deviation has no effect on choices, only on real-valued actions.")
-        if "copies" in settings and isinstance(problem, HostProblem) and problem.env.num_envs != resolved.copies:
-            raise InvalidInputError(
-                f"copies is {resolved.copies}, but the environment that was given has {problem.env.num_envs}. Give a "
-                "function that makes an environment, or leave copies out."
-            )
+        check_fit(problem, resolved, settings, grid or {})
         limited = resolved.max_bias is not None
-        if limited and resolved.reset_each_rollout and isinstance(problem, WorldProblem):
-            longest = int(problem.world.horizon)
-            if resolved.rollout < longest:
-                raise InvalidInputError(
-                    f"max_bias needs whole episodes, and with reset_each_rollout none of {longest} steps ends in a "
-                    f"rollout of {resolved.rollout}. Give rollout={longest} or more, or reset_each_rollout=False."
-                )
         trainer = Trainer(problem, resolved, method, members=members, penalty=penalty)
         stored = plain_parameters(parameters) if isinstance(env, str) else None
         candidates = Candidates(trainer, stored, None if out is None else Path(out)) if limited else None
@@ -154,9 +125,8 @@ def train_many(
             callbacks = (candidates, *callbacks)
         if out is None:
             trainer.fit(callbacks)
-            if candidates is not None:
-                return candidates.chosen()
-            return agents_of(trainer, parameters=stored, seconds=trainer.seconds)
+            chosen = None if candidates is None else candidates.chosen(_teller(callbacks))
+            return chosen or agents_of(trainer, parameters=stored, seconds=trainer.seconds)
         config = {
             "format": 1,
             "env": problem.name,
@@ -189,7 +159,7 @@ def _run(
     with only_writer(out):
         if resume and (out / "config.json").exists():
             run = RunFolder(out)
-            _same(run.config, config, out)
+            check_same_run(run.config, config, out)
             for passed in run.restore(trainer):
                 logging.getLogger("elbert").warning("%s The checkpoint before it is used.", passed)
             run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
@@ -215,28 +185,33 @@ def _iterate(
     """The iterations of a run, with everything that is written on the way."""
     out = run.path
     write, save = Clock(METRICS_SECONDS), Clock(CHECKPOINT_SECONDS)
+    ended = ""
     with asked_to_stop() as asked:
         try:
             for progress in trainer:
                 run.record(progress)
                 stop = any([callback(progress) is False for callback in callbacks])  # noqa: C419 - all are told
                 if asked:
-                    run.checkpoint(trainer, config, "interrupted", reason=f"signal {asked[0]}")
-                    raise InterruptedRunError(
-                        f"Stopped after iteration {trainer.iteration} of {trainer.iterations}; everything is saved in "
-                        f"{out}. Go on with the same command and --resume (resume=True in Python).",
-                        asked[0],
-                    )
+                    break
                 if stop:
-                    chosen = None if candidates is None else candidates.chosen()
-                    run.checkpoint(trainer, config, "finished", chosen, reason="a callback ended it")
-                    return chosen
+                    ended = "a callback ended it"
+                    break
                 if save.due():
                     run.checkpoint(trainer, config)
                 elif write.due():
                     run.write_metrics()
-            chosen = None if candidates is None else candidates.chosen()
-            run.checkpoint(trainer, config, "finished", chosen)
+            chosen = None
+            if candidates is not None and not asked:
+                run.checkpoint(trainer, config)
+                chosen = candidates.chosen(_teller(callbacks), stop=lambda: asked)
+            if asked and chosen is None:
+                run.checkpoint(trainer, config, "interrupted", reason=f"signal {asked[0]}")
+                raise InterruptedRunError(
+                    f"Stopped after iteration {trainer.iteration} of {trainer.iterations}; everything is saved in "
+                    f"{out}. Go on with the same command and --resume (resume=True in Python).",
+                    asked[0],
+                )
+            run.checkpoint(trainer, config, "finished", chosen, **({"reason": ended} if ended else {}))
             return chosen
         except DivergedError as error:
             run.checkpoint(trainer, config, "failed", reason=str(error))
@@ -249,67 +224,15 @@ def _iterate(
             ) from error
 
 
-def evaluate(
-    agent: Agent | Rule,
-    *,
-    protocol: str = "default",
-    episodes: int | None = None,
-    horizon: int | None = None,
-    seed: int = 1,
-    deterministic: bool = False,
-    env: Environment | None = None,
-    tick: Callable[[int], None] | None = None,
-) -> Evaluation:
-    """Evaluate an agent or a rule by a protocol.
+def _teller(callbacks: Sequence[Callback]) -> Callable[[str], None]:
+    """Passes words on to the callbacks that have a method `tell`."""
+    tellers = [tell for callback in callbacks if (tell := getattr(callback, "tell", None)) is not None]
 
-    "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
-    """
-    if isinstance(env, str):
-        name = env = get_entry(env).name
-    else:
-        name = agent.about.env if agent.about.parameters is not None and env is None else OWN
-    if name == OWN and horizon is not None:
-        raise InvalidInputError("The horizon of an environment of your own is set where it is made, not here.")
-    plan = protocol_for(protocol, name)
-    steps = plan.horizon if horizon is None else horizon
-    changed = {} if name == OWN or steps is None else {"horizon": steps}
-    return agent.evaluate(
-        plan.episodes if episodes is None else episodes,
-        env=env,
-        seed=seed,
-        deterministic=deterministic,
-        extra_demand=plan.extra_demand,
-        tick=tick,
-        **changed,
-    )
+    def tell_all(text: str) -> None:
+        for tell in tellers:
+            tell(text)
 
-
-def environment_from(text: str) -> Environment:
-    """What a person types for an environment: the name of a world, or `module:function` or `file.py:function`.
-
-    The function makes a Gymnasium environment that reports supply and demand. Naming it runs that module's code.
-    """
-    if ":" not in text:
-        return get_entry(text).name
-    where, _, name = text.rpartition(":")
-    try:
-        if where.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules.setdefault(spec.name, module)
-            sys.path.insert(0, str(Path(where).resolve().parent))
-            spec.loader.exec_module(module)
-        else:
-            sys.path.insert(0, str(Path.cwd()))
-            module = importlib.import_module(where)
-        return getattr(module, name)
-    except Exception as error:  # whatever the user's code raises
-        raise InvalidInputError(
-            f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
-            "module:function or file.py:function."
-        ) from error
+    return tell_all
 
 
 def load(path: str | Path, *, seed: int | None = None, member: int | None = None) -> Agent:
@@ -331,95 +254,6 @@ def load(path: str | Path, *, seed: int | None = None, member: int | None = None
         known = ", ".join(str(agent.about.seed) for agent in agents)
         raise InvalidInputError(f"{path} holds agents of the seeds {known}. Say which one: seed=... or member=...")
     return chosen[0]
-
-
-def _resolved(
-    name: str,
-    method: Any,
-    preset: str,
-    world: Mapping[str, Any] | None,
-    settings: dict[str, Any],
-    penalty: Penalty | None,
-    grid: Mapping[str, Sequence[Any]],
-) -> tuple[Settings, dict[str, Any]]:
-    """The settings and the world's parameters; what would have no effect is refused."""
-    rules = get_method(method, Settings())
-    base = preset_for(preset, name, rules.name)
-    resolved = Settings.of(settings, base.settings)
-    if isinstance(method, str):
-        only = {setting for other in METHODS for setting in get_method(other, resolved).uses} - set(rules.uses)
-        for given in (*settings, *grid):
-            if given in only:
-                raise InvalidInputError(
-                    f"{given} has no effect with {method}, which uses {', '.join(rules.uses) or 'no such setting'}. "
-                    "Leave it out, or choose another method."
-                )
-    for given in ("bias_kind", "beta"):
-        if penalty is not None and (given in settings or given in grid):
-            raise InvalidInputError(f"{given} has no effect beside a penalty of your own. Leave one of them out.")
-    if penalty is not None and method != "elbert-po":
-        raise InvalidInputError(f"A penalty of your own has no effect with {rules.name}. Use elbert-po.")
-    limited = resolved.max_bias is not None or "max_bias" in grid
-    if limited:
-        limits = grid.get("max_bias", [resolved.max_bias])
-        if rules.name != "elbert-po":
-            raise InvalidInputError(f"max_bias has no effect with {rules.name}. Use elbert-po.")
-        if "max_bias" in grid and "max_bias" in settings:
-            raise InvalidInputError("max_bias is given twice, for all and in the grid. Leave one of them out.")
-        if not isinstance(limits, Sequence) or not limits or any(limit is None for limit in limits):
-            raise InvalidInputError(f"The grid's max_bias is {limits!r}. Give a list of limits, each a number above 0.")
-        if "per-signal" in (settings.get("standardise"), *grid.get("standardise", ())):
-            raise InvalidInputError(
-                "standardise is per-signal, which has no effect beside max_bias: a limit weighs the signals by itself. "
-                "Leave it out."
-            )
-        for given in ("alpha", "bias_kind", "beta"):
-            if given in settings or given in grid or penalty is not None:
-                name = given if given in settings or given in grid else "a penalty of your own"
-                raise InvalidInputError(f"{name} has no effect beside max_bias, the limit. Leave one of them out.")
-        combined = {"standardise": "combined"} if resolved.standardise == "per-signal" else {}
-        resolved = Settings.of({"alpha": 0.0, "max_bias": limits[0]} | combined, resolved)
-    if method == "elbert-po" and not (limited or base.sets_alpha or "alpha" in settings or "alpha" in grid):
-        raise InvalidInputError(
-            "elbert-po needs max_bias here, the largest bias to be allowed; or alpha, the reward of an episode that "
-            "one unit of squared bias is worth: 100 times the reward of an episode makes a bias of 0.1 weigh as much "
-            "as all reward."
-        )
-    for given, values in grid.items():
-        if given not in COEFFICIENTS:
-            raise InvalidInputError(
-                f"The grid names {given!r}. Only coefficients can differ: {', '.join(COEFFICIENTS)}."
-            )
-        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-            raise InvalidInputError(f"The grid's {given} is {values!r}. Give a list of values.")
-    return resolved, base.world | dict(world or {}) if name in ENTRIES else dict(world or {})
-
-
-def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    listed = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    if not listed or any(isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 2**31 for one in listed):
-        raise InvalidInputError(f"The seeds are {seeds!r}. Give whole numbers from 0 to 2**31 - 1, at least one.")
-    if len(set(listed)) != len(listed):
-        raise InvalidInputError(f"The seeds {listed} name one twice. Give each once.")
-    return listed
-
-
-def _members(seeds: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> list[Member]:
-    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    return [Member(seed, combination) for combination in combinations for seed in seeds]
-
-
-def _same(stored: dict[str, Any], asked: dict[str, Any], out: Path) -> None:
-    """Refuse to go on with a run under other settings."""
-    if not isinstance(stored.get("settings"), dict):
-        raise FileError(f"{out / 'config.json'} is damaged: it holds no settings.")
-    flat = [content | content["settings"] | {"settings": None} for content in (stored, asked)]
-    for key in flat[1]:
-        if flat[0].get(key) != flat[1][key]:
-            raise InvalidInputError(
-                f"The run in {out} has {key} = {flat[0].get(key)!r}, but {flat[1][key]!r} is asked for now. Give the "
-                "same settings to go on with it, or another folder to start a new one."
-            )
 
 
 @contextmanager

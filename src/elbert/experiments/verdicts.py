@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from elbert.experiments.evaluations import with_best_possible
+from elbert.experiments.evaluations import with_best_possible, world_of
 from elbert.experiments.plans import Experiment, Series
 from elbert.experiments.runs import RunFolder
 
@@ -68,7 +68,7 @@ def _row(experiment: str, env: str, panel: str, series: Series, folder: Path) ->
     if found is None:
         return row | {"missing": True}
     keys = ("episodes", "horizon", "reward", "bias", "groups", "train_seconds")
-    found = with_best_possible(found, folder / series.job.name)
+    found = with_best_possible(found, world_of(folder / series.job.name))
     row |= {key: found[key] for key in keys} | ({"best": found["best"]} if "best" in found else {})
     row["seeds"] = len(found.get("seeds", [found]))
     row["verdict"] = None

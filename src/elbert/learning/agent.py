@@ -11,11 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import as_whole
 from elbert.fairness.notions import Notion
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Distribution, Gaussian, MultiCategorical
-from elbert.learning.evaluation import Evaluation, checked_episodes, judged, simulate, simulate_on_host
+from elbert.learning.evaluation import Evaluation, checked_episodes, checked_seed, judged, simulate, simulate_on_host
 from elbert.learning.host import HostCopies
 from elbert.learning.networks import Model, Moments, Scale, Weights
 from elbert.learning.problem import Environment, HostProblem, Shape, WorldProblem, opened
@@ -123,9 +122,7 @@ class Agent:
             parameters: of the named world, for example `horizon=10_000`, over those of training.
         """
         checked_episodes(episodes)
-        as_whole(seed, "seed", "a whole number from 0 to 2**31 - 1", low=0)
-        if seed >= 2**31:
-            raise InvalidInputError(f"The seed is {seed}. Give a whole number from 0 to 2**31 - 1.")
+        checked_seed(seed)
         common: dict[str, Any] = {"episodes": episodes, "seed": seed, "deterministic": deterministic, "tick": tick}
         with opened(*self._where(env, parameters)) as problem:
             if (problem.shape.observation, problem.shape.actions) != (self.shape.observation, self.shape.actions):

@@ -46,14 +46,6 @@ class Window(NamedTuple):
     episodes: jax.Array  # [] how many, of which older ones count in part
 
 
-class Squares(NamedTuple):
-    """Second moments of episode totals, added up over episodes: what the noise of the rates is made from."""
-
-    supply: jax.Array  # [criteria, groups] S_e**2
-    both: jax.Array  # [criteria, groups] S_e D_e
-    demand: jax.Array  # [criteria, groups] D_e**2
-
-
 class Estimates(NamedTuple):
     """What a method turns into one advantage. Leading axes: time and copies, or one minibatch."""
 
@@ -121,18 +113,16 @@ def episode_totals(
     discount: float,
     extra_demand: float,
     with_bias: bool,
-    with_squares: bool = False,
-) -> tuple[Running, Window, Squares, jax.Array]:
+) -> tuple[Running, Window, jax.Array]:
     """Add supply and demand up along every copy's course.
 
-    Returns the totals of the episodes still under way, those of the episodes that ended in this rollout, their second
-    moments (zeros unless `with_squares`), and the bias Delta_t of the running episode before and after every step,
-    [2, T, N] (zeros unless `with_bias`).
+    Returns the totals of the episodes still under way, those of the episodes that ended in this rollout, and the bias
+    Delta_t of the running episode before and after every step, [2, T, N] (zeros unless `with_bias`).
     """
     ended = rollout.terminated | rollout.truncated
 
-    def forward(carry: tuple[Running, Window, Squares], now: Any) -> tuple[tuple[Running, Window, Squares], Any]:
-        (supply, demand, weight), done, squares = carry
+    def forward(carry: tuple[Running, Window], now: Any) -> tuple[tuple[Running, Window], Any]:
+        (supply, demand, weight), done = carry
         given, due, over, counted = now
         portion = jnp.where(counted, weight, 0.0)[:, None, None]
         after = Totals(supply + portion * given, demand + portion * due)
@@ -142,23 +132,19 @@ def episode_totals(
             done.demand + jnp.sum(jnp.where(finished, after.demand, 0.0), axis=0),
             done.episodes + jnp.sum(over),
         )
-        if with_squares:
-            products = after.supply**2, after.supply * after.demand, after.demand**2
-            more = (jnp.sum(jnp.where(finished, product, 0.0), axis=0) for product in products)
-            squares = Squares(*(old + new for old, new in zip(squares, more, strict=True)))
         nothing = jnp.zeros(len(over))
         deltas = nothing, nothing
         if with_bias:
             deltas = running_bias(Totals(supply, demand), extra_demand), running_bias(after, extra_demand)
         supply, demand = (jnp.where(finished, 0.0, part) for part in after)
         weight = jnp.where(over, 1.0, jnp.where(counted, weight * discount, weight))
-        return (Running(supply, demand, weight), done, squares), deltas
+        return (Running(supply, demand, weight), done), deltas
 
     none = jnp.zeros(rollout.supply.shape[2:])
-    start = (running, Window(none, none, jnp.zeros(())), Squares(none, none, none))
+    start = (running, Window(none, none, jnp.zeros(())))
     course = (rollout.supply, rollout.demand, ended, rollout.counted)
-    (running, done, squares), deltas = jax.lax.scan(forward, start, course, unroll=UNROLL)
-    return running, done, squares, jnp.stack(deltas)
+    (running, done), deltas = jax.lax.scan(forward, start, course, unroll=UNROLL)
+    return running, done, jnp.stack(deltas)
 
 
 def running_bias(total: Totals, extra_demand: float | jax.Array) -> jax.Array:

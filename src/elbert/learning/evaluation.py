@@ -11,6 +11,7 @@ import numpy as np
 
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, NotEstimableError
+from elbert.fairness.arrays import as_whole
 from elbert.fairness.benefits import BenefitReport, CriterionBenefit, benefit_report
 from elbert.fairness.inference import BiasTest
 from elbert.fairness.intervals import MeanEstimate, mean_interval
@@ -80,6 +81,7 @@ class Evaluation:
                 "verdict": self.limit.verdict,
                 "p_refute": self.limit.p_refute,
                 "p_confirm": self.limit.p_confirm,
+                "left_out": list(self.limit.left_out),
                 "price": self.price,
             },
         }
@@ -88,6 +90,8 @@ class Evaluation:
         """The reward, then the report's table."""
         interval = "" if self.reward.low is None else f"   ({self.reward.low:.4f} .. {self.reward.high:.4f})"
         limit = "" if self.limit is None else f"\n{self.limit}"
+        if self.price is not None:
+            limit += f"\n0.01 more would be worth {self.price:.2g} reward per step"
         return f"reward per step {self.reward.mean:.4f}{interval}\n\n{self.report}{limit}"
 
     def _groups(self, part: CriterionBenefit) -> list[dict[str, Any]]:
@@ -284,6 +288,14 @@ def checked_episodes(episodes: Any) -> int:
             f"episodes is {episodes!r}. Give a whole number of at least 1; intervals need 2 or more."
         )
     return int(episodes)
+
+
+def checked_seed(seed: Any) -> int:
+    """A seed of episodes."""
+    need = "a whole number from 0 to 2**31 - 1"
+    if as_whole(seed, "seed", need, low=0) >= 2**31:
+        raise InvalidInputError(f"The seed is {seed}. Give {need}.")
+    return int(seed)
 
 
 def _bias(part: CriterionBenefit) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from elbert.fairness.rates import bias, soft_bias
 from elbert.learning.advantages import known_rates
-from elbert.learning.estimates import Estimates, Rollout, Running, Squares, Window
+from elbert.learning.estimates import Estimates, Rollout, Running, Window
 from elbert.learning.multiplier import Dual
 from elbert.learning.networks import Weights
 
@@ -49,7 +49,6 @@ class Estimated(NamedTuple):
     running: Running
     window: Window
     done: Window  # episodes that ended in this rollout
-    squares: Squares  # their second moments
 
 
 class Losses(NamedTuple):

@@ -13,8 +13,9 @@ control lambda itself), so that it stays positive and crosses orders of magnitud
     e = clip((b - AIM * limit) / limit, -1, 2),   I <- I + gain * e,   mu = exp(I + PROPORTIONAL * e)
 
 The bias b of a few episodes is biased upwards: a controller that believes it pushes for ever. It sees the totals of the
-latest episodes, older ones fading, less what their noise alone would show. Which groups are ahead is judged by the very
-latest episodes: with old ones the policy would still be pushed when it is there, and swing to and fro.
+latest rollouts, older ones fading, less what their differences from one another would show by chance: these are the
+noise of the episodes and the policy's own steps to and fro, which pushing harder makes larger. Which groups are ahead
+is judged by the very latest episodes: with old ones the policy would still be pushed when it is there.
 """
 
 from functools import cache
@@ -25,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.fairness.rates import Totals, soft_bias
-from elbert.learning.estimates import Estimates, Squares, Window
+from elbert.learning.estimates import Estimates, Window
 
 KEEP, KEEP_RECENT = 0.8, 0.5
 """Weight that the totals of earlier episodes keep from one iteration to the next: for the bias, for the slopes."""
@@ -40,8 +41,12 @@ in a short training as in a long one, but never more than INTEGRAL_MOST at a tim
 INTEGRAL_MOST, INTEGRAL_LEAST = 0.2, 0.3
 """The gain at most, and the part of it that is left when the learning rate has fallen to 0."""
 
-MOST = 7.0
-"""The logarithm of mu stays within plus and minus this."""
+FEWEST = 1.5
+"""One rollout alone says nothing about its noise: the multipliers wait for more."""
+
+LEAST, MOST = -4.0, 3.0
+"""The logarithm of mu stays between these. Beyond, only one of the two would be followed: the reward, or the bias,
+which is as low where all are served equally badly."""
 
 SMOOTH = 3.0
 """beta * size of the soft bias whose slope is used: differences of the size of the limit, or of what one iteration
@@ -52,27 +57,54 @@ KEEP_MOVED = 0.8
 
 
 class Seen(NamedTuple):
-    """Totals of episodes, older ones fading."""
+    """Totals of rollouts, older ones fading, and what the noise of the rates is made from.   [criteria, groups] each"""
 
-    supply: jax.Array  # [criteria, groups]
-    demand: jax.Array  # [criteria, groups]
-    squares: Squares  # of the same, their weights squared
+    supply: jax.Array
+    demand: jax.Array
+    squares: tuple[jax.Array, jax.Array, jax.Array]  # of the rollouts' S**2, S D, D**2, their weights squared
+    weight: jax.Array  # sum of weights of the rollouts with demand
+    weights: jax.Array  # sum of their squared weights
 
-    def faded(self, keep: float, done: Window, squares: Squares) -> "Seen":
-        """With the episodes of a rollout."""
-        faded = (keep**2 * old + new for old, new in zip(self.squares, squares, strict=True))
-        return Seen(keep * self.supply + done.supply, keep * self.demand + done.demand, Squares(*faded))
+    @staticmethod
+    def nothing(criteria: int, groups: int) -> "Seen":
+        """Before the first rollout."""
+        none = jnp.zeros((criteria, groups), jnp.float32)
+        return Seen(none, none, (none, none, none), none, none)
+
+    def faded(self, keep: float, done: Window) -> "Seen":
+        """With the episodes that ended in one more rollout.
+
+        A rollout before which a group had far more demand would count for all that follow it: earlier totals keep at
+        most the weight that rollouts with as much demand as this one would have, D keep / (1 - keep).
+        """
+        supply, demand = done.supply, done.demand
+        most = demand * keep / (1 - keep) / jnp.maximum(self.demand, 1e-8)
+        kept = jnp.where(demand > 0, jnp.minimum(keep, most), 1.0)
+        products = supply**2, supply * demand, demand**2
+        one = (demand > 0).astype(jnp.float32)
+        squares = tuple(kept**2 * old + new for old, new in zip(self.squares, products, strict=True))
+        return Seen(
+            kept * self.supply + supply,
+            kept * self.demand + demand,
+            (squares[0], squares[1], squares[2]),
+            kept * self.weight + one,
+            kept**2 * self.weights + one,
+        )
 
     def rates(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """z = S / D, the variance of its noise, and whether it is known; 0 where it is not.   [criteria, groups] each
+        """z = S / D, the variance of its noise, and whether both are known; 0 where not.   [criteria, groups] each
 
-        The variance is sum_e w_e**2 (S_e - z D_e)**2 / D**2 (delta method, episodes e with weights w_e).
+        The variance is n / (n - 1) sum_i w_i**2 (S_i - z D_i)**2 / D**2 (delta method; rollouts i with weights w_i, n
+        = (sum w)**2 / sum w**2). Rollouts differ by the chance of their episodes and by the steps that the policy makes
+        to and fro between them: neither can be pushed away.
         """
-        known = self.demand > 0
-        due = jnp.where(known, self.demand, 1.0)
-        z = jnp.where(known, self.supply / due, 0.0)
+        due = jnp.where(self.demand > 0, self.demand, 1.0)
+        z = jnp.where(self.demand > 0, self.supply / due, 0.0)
         supply, both, demand = self.squares
-        variance = jnp.where(known, (supply - 2 * z * both + z**2 * demand) / due**2, 0.0)
+        count = self.weight**2 / jnp.maximum(self.weights, 1e-8)
+        known = count > FEWEST
+        few = jnp.where(known, count / jnp.where(known, count - 1.0, 1.0), 0.0)
+        variance = few * (supply - 2 * z * both + z**2 * demand) / due**2
         return z, jnp.maximum(variance, 0.0), known
 
 
@@ -93,18 +125,17 @@ def start(criteria: int, groups: int) -> Dual:
     """Before the first iteration: mu = 1."""
     none = jnp.zeros((criteria, groups), jnp.float32)
     each = jnp.zeros(criteria, jnp.float32)
-    seen = Seen(none, none, Squares(none, none, none))
+    seen = Seen.nothing(criteria, groups)
     return Dual(seen, seen, Totals(none, none), each, each, jnp.ones(criteria, jnp.float32), each, each)
 
 
-def controlled(dual: Dual, done: Window, squares: Squares, *, limit: jax.Array, gain: jax.Array) -> Dual:
+def controlled(dual: Dual, done: Window, *, limit: jax.Array, gain: jax.Array) -> Dual:
     """Take in the episodes of a rollout and move the multipliers; `gain` is that of the integral."""
-    seen, recent = dual.seen.faded(KEEP, done, squares), dual.recent.faded(KEEP_RECENT, done, squares)
-    bias = debiased(seen)
-    known = jnp.sum(seen.demand > 0, axis=-1) > 1
+    seen, recent = dual.seen.faded(KEEP, done), dual.recent.faded(KEEP_RECENT, done)
+    bias, known = debiased(seen)
     error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0)
-    integral = jnp.clip(dual.integral + gain * error, -MOST, MOST)
-    mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, -MOST, MOST))
+    integral = jnp.clip(dual.integral + gain * error, LEAST, MOST)
+    mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, LEAST, MOST))
     due = done.demand > 0
     last = Totals(*(jnp.where(due, new, old) for new, old in zip(done[:2], dual.last, strict=True)))
     return dual._replace(
@@ -125,8 +156,8 @@ def _moved(dual: Dual, done: Window) -> jax.Array:
     return jnp.where(jnp.sum(both, axis=-1) > 1, smooth, dual.moved)
 
 
-def debiased(seen: Seen) -> jax.Array:
-    """sign(x) sqrt(|x|), x = range(z)**2 - E[range(noise)**2], z = S / D.   -> [criteria]
+def debiased(seen: Seen) -> tuple[jax.Array, jax.Array]:
+    """sign(x) sqrt(|x|), x = range(z)**2 - E[range(noise)**2], z = S / D, and whether it is known.   -> [criteria] each
 
     Below 0 where the rates differ less than noise alone would make them: cut off at 0 it would be biased upwards.
     """
@@ -136,7 +167,7 @@ def debiased(seen: Seen) -> jax.Array:
     table = jnp.asarray(_range_squared(z.shape[-1]))
     noise = table[count] * jnp.sum(variance, axis=-1) / jnp.maximum(count, 1)
     rest = spread**2 - noise
-    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0)
+    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0), count > 1
 
 
 def slopes(dual: Dual, limit: jax.Array) -> jax.Array:
@@ -144,7 +175,7 @@ def slopes(dual: Dual, limit: jax.Array) -> jax.Array:
 
     [criteria, groups]
     """
-    rates, _, known = dual.recent.rates()
+    rates, known = dual.recent.rates()[0], dual.recent.demand > 0
     count = jnp.maximum(jnp.sum(known, axis=-1, keepdims=True), 1)
     filled = jnp.where(known, rates, jnp.sum(rates, axis=-1, keepdims=True) / count)
     beta = SMOOTH / jnp.maximum(limit, dual.moved)[:, None]  # [criteria, 1]
@@ -161,7 +192,7 @@ def limited_advantage(estimates: Estimates, slope: jax.Array, mu: jax.Array) -> 
     eta, counted = estimates.eta, estimates.counted
     bias = linearised(estimates.supply, estimates.demand, eta, slope)
     size = jnp.sum(jnp.abs(slope), axis=-1) / 2
-    dev_reward, dev_bias = _deviation(estimates.reward[..., None], counted)[0], _deviation(bias, counted)
+    dev_reward, dev_bias = deviation(estimates.reward[..., None], counted)[0], deviation(bias, counted)
     weight = mu * size / dev_bias
     return estimates.reward / dev_reward - bias @ weight, weight * size * dev_reward
 
@@ -174,7 +205,7 @@ def linearised(supply: jax.Array, demand: jax.Array, eta: Totals, slope: jax.Arr
     return jnp.einsum("...cg,cg->...c", supply, for_supply) - jnp.einsum("...cg,cg->...c", demand, for_demand)
 
 
-def _deviation(x: jax.Array, counted: jax.Array) -> jax.Array:
+def deviation(x: jax.Array, counted: jax.Array) -> jax.Array:
     """Over the samples that count. [..., n], [...] -> [n]"""
     axes = tuple(range(counted.ndim))
     weight = (counted / jnp.maximum(jnp.sum(counted), 1.0))[..., None]

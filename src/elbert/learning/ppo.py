@@ -145,13 +145,12 @@ class Learner:
     def estimate(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> Estimated:
         """Advantages of all signals and episode totals from a rollout, with the critic as it is."""
         s, model = self.settings, self.model
-        running, done, squares, deltas = episode_totals(
+        running, done, deltas = episode_totals(
             rollout,
             state.running,
             discount=s.eta_discount,
             extra_demand=s.extra_demand,
             with_bias=self.method.needs_running_bias,
-            with_squares=s.max_bias is not None,
         )
         window = moved_window(state.window, done, s.copies)
         reward = rollout.reward
@@ -169,7 +168,7 @@ class Learner:
         reward, supply, demand = split_signals(raw, self.criteria, self.groups)
         counted = rollout.counted.astype(jnp.float32)
         estimates = Estimates(reward, supply, demand, eta_of(window, running), deltas[0], deltas[1], counted)
-        return Estimated(estimates, observed, values, raw + values, running, window, done, squares)
+        return Estimated(estimates, observed, values, raw + values, running, window, done)
 
     def update(self, state: TrainState, rollout: Rollout, coefficients: Coefficients) -> tuple[TrainState, Metrics]:
         """Learn from a rollout."""
@@ -242,7 +241,7 @@ class Learner:
         limit = coefficients.max_bias
         pace = min(multiplier.INTEGRAL / self.settings.iterations, multiplier.INTEGRAL_MOST)
         gain = pace * jnp.maximum(left, multiplier.INTEGRAL_LEAST)
-        dual = multiplier.controlled(state.dual, known.done, known.squares, limit=limit, gain=gain)
+        dual = multiplier.controlled(state.dual, known.done, limit=limit, gain=gain)
         slope = multiplier.slopes(dual, limit)
         _, price = multiplier.limited_advantage(known.estimates, slope, jnp.exp(dual.integral))
         keep = jnp.where(state.iteration == 0, 0.0, PRICE_MEMORY)
@@ -261,7 +260,7 @@ class Learner:
             slope = multiplier.slopes(dual, coefficients.max_bias)
             combined, _ = multiplier.limited_advantage(estimates, slope, dual.mu)
             demanded = jnp.tensordot(estimates.demand, coefficients.demand_weight, ((-2, -1), (0, 1)))
-            combined = combined + demanded / (jnp.std(estimates.reward) + 1e-8)
+            combined = combined + demanded / multiplier.deviation(estimates.reward[..., None], counted)[0]
         if combined.shape != estimates.reward.shape:
             raise InvalidInputError(
                 f"The method {self.method.name} gives an advantage of shape {combined.shape}. Give one number per "

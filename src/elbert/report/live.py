@@ -43,6 +43,7 @@ class LiveDisplay:
         self._last = 0.0
         self._begun = time.monotonic()
         self._first: tuple[float, int] | None = None
+        self._told = False
 
     def __enter__(self) -> Self:
         from rich.console import Console
@@ -91,6 +92,16 @@ class LiveDisplay:
             rest = f", {left} left" if left else ""
             seconds = f"{now - self._begun:.0f} s"
             print(f"{self.title}: {done}, {seconds}{rest}, {facts(progress)}", file=self.stream, flush=True)
+
+    def tell(self, text: str) -> None:
+        """Show what happens after the last iteration."""
+        if self._bar is not None:
+            self._bar.update(self._task, left="", facts=escape(text))
+            return
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES or not self._told:
+            self._last, self._told = now, True
+            print(f"{self.title}: {text}, {now - self._begun:.0f} s", file=self.stream, flush=True)
 
 
 class StandingDisplay:

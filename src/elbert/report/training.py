@@ -67,7 +67,8 @@ def result_table(result: dict[str, Any]) -> RenderableType:
     limit = result.get("limit")
     if limit is not None:
         price = "" if limit["price"] is None else f"0.01 more would be worth {limit['price']:.2g} reward per step"
-        facts.add_row(f"bias <= {limit['max_bias']:g}", limit["verdict"], "", price)
+        apart = f"without {', '.join(limit['left_out'])}" if limit.get("left_out") else ""
+        facts.add_row(Text(f"bias <= {limit['max_bias']:g}"), limit["verdict"], Text(apart), price)
     table = Table(box=box.SIMPLE_HEAD)
     for column, side in (("group", "left"), ("rate", "right"), ("95 % interval", "right")):
         table.add_column(column, justify=side)  # pyright: ignore[reportArgumentType]
