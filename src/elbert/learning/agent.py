@@ -212,8 +212,9 @@ def agents_of(trainer: Any, *, parameters: dict[str, Any] | None, seconds: float
     )
     shape = tuple(space.shape) if isinstance(space, gymnasium.spaces.Box) else None
     agents = []
+    weights = trainer.state.weights if trainer.state.average is None else trainer.state.average
     for i, member in enumerate(trainer.members):
-        parts = jax.tree.map(lambda x, i=i: x[i], (trainer.state.weights, trainer.state.moments, trainer.state.scale))
+        parts = jax.tree.map(lambda x, i=i: x[i], (weights, trainer.state.moments, trainer.state.scale))
         steps = trainer.iteration * trainer.settings.batch
         settings = Settings.of(dict(member.coefficients), trainer.settings)
         price = None if settings.max_bias is None else float(np.sum(trainer.state.dual.price[i]))

@@ -43,6 +43,9 @@ SCALE_MEMORY = 0.9
 PRICE_MEMORY = 0.95
 """How much of the price of a limit an iteration keeps from those before it."""
 
+AVERAGED, AVERAGED_LEAST = 0.03, 3.0
+"""Over this part of the iterations, and over so many at least, the policy that is kept under a limit is averaged."""
+
 SHUFFLED = 2**15
 """Rollouts with more samples than this are shuffled in blocks."""
 
@@ -58,6 +61,7 @@ class TrainState(NamedTuple):
     running: Running  # episodes under way
     window: Window  # whole episodes
     dual: Dual  # multipliers of a limit on the bias
+    average: Weights | None  # of the latest iterations, where there is such a limit: the policy that is kept
     worlds: Any  # states and observations of the copies; None if they live on the host
     key: jax.Array
     iteration: jax.Array  # []
@@ -137,6 +141,7 @@ class Learner:
             Running(each, each, jnp.ones(copies, jnp.float32)),
             Window(none, none, jnp.zeros((), jnp.float32)),
             multiplier.start(self.criteria, self.groups),
+            None if self.settings.max_bias is None else weights,
             worlds,
             key,
             jnp.zeros((), jnp.int32),
@@ -199,10 +204,23 @@ class Learner:
             gathered = self._moved_moments(gathered, rollout.observation)
         shown = dual if s.max_bias is not None else dual._replace(bias=jnp.full_like(dual.bias, jnp.nan))
         metrics = metrics_of(rollout, known, losses, weights, shown, coefficients.beta)
-        changed = state._replace(dual=dual, weights=weights, optimiser=optimiser, scale=scale, key=key)._replace(
-            moments=state.gathered, gathered=gathered
-        )
+        average = self._averaged(state, scale, weights)
+        changed = state._replace(
+            dual=dual, average=average, weights=weights, optimiser=optimiser, scale=scale, key=key
+        )._replace(moments=state.gathered, gathered=gathered)
         return changed._replace(running=known.running, window=known.window, iteration=state.iteration + 1), metrics
+
+    def _averaged(self, state: TrainState, scale: Scale, weights: Weights) -> Weights | None:
+        """Weights averaged over about the last AVERAGED of the iterations, older ones fading.
+
+        Under a limit the policy steps to and fro around where it should be; the mean of its weights is nearer to it.
+        """
+        if state.average is None:
+            return None
+        keep = 1.0 - 1.0 / max(AVERAGED_LEAST, AVERAGED * self.settings.iterations)
+        keep = jnp.where(state.iteration == 0, 0.0, keep)
+        average = self.model.rescaled(state.average, state.scale, scale)
+        return jax.tree.map(lambda old, new: keep * old + (1 - keep) * new, average, weights)
 
     def _values(self, state: TrainState, observations: jax.Array) -> jax.Array:
         """Values in the signals' own units. [T, N, observation] -> [T, N, signals]"""
