@@ -1,7 +1,9 @@
 """The command line: parse, call, print, exit code. No logic."""
 
 import json
+import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -182,7 +184,7 @@ def evaluate(
 
     keep_compiled()
     where = None if env is None else environment_from(env)
-    changed = any(option is not None for option in (episodes, horizon, env)) or deterministic or seed != 1
+    changed = any(option is not None for option in (episodes, horizon)) or deterministic or seed != 1
     how: dict[str, Any] = {"protocol": protocol, "episodes": episodes, "horizon": horizon, "seed": seed}
     how |= {"deterministic": deterministic, "env": where}
     with waiting("evaluating") as tick:
@@ -228,10 +230,14 @@ def compare(
         Print JSON instead of a table.
     """
     from elbert.experiments.commands import names_of
+    from elbert.experiments.compilation import keep_compiled
     from elbert.experiments.evaluations import compared
+    from elbert.report.live import waiting
     from elbert.report.training import comparison_table, write_comparison
 
-    results = compared(names_of(run))
+    keep_compiled()
+    with waiting("looking up and evaluating"):
+        results = compared(names_of(run))
     written = write_comparison(results, run, out)
     if as_json:
         _print_json(dict(results))
@@ -355,3 +361,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print("elbert: interrupted", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:  # of an environment of the user's own, or a mistake of ours
+        if os.environ.get("ELBERT_TRACEBACK"):
+            raise
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        print(f"elbert: {type(error).__name__}: {error} ({at.filename}, line {at.lineno})", file=sys.stderr)
+        print("With ELBERT_TRACEBACK=1 in the environment the whole traceback is shown.", file=sys.stderr)
+        sys.exit(1)

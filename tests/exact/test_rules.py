@@ -87,6 +87,12 @@ def test_wrong_names_and_settings_are_refused():
         get_rule("rule:lending/best").evaluate(2, env="attention")
 
 
+def test_a_world_with_too_many_units_for_a_rule_is_refused():
+    for rule in ("best", "index"):
+        with pytest.raises(InvalidInputError, match=r"100 units and 5 sites. Actions are too coarse for this rule"):
+            get_rule(f"rule:attention/{rule}", units=100).evaluate(2)
+
+
 def test_small_limits_and_large_seeds():
     assert get_rule("rule:lending/best-1e-05").name == "best-1e-05"
     with pytest.raises(InvalidInputError, match=r"The seed is 2147483648. Give a whole number from 0 to"):

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from tests.learning.tiny import Probe
+from tests.learning.tiny import Probe, ProbeEnv
 
 import elbert
 from elbert.experiments import limits
@@ -17,6 +17,7 @@ from elbert.experiments.limits import Candidates
 from elbert.experiments.runs import RunFolder
 from elbert.experiments.training import InterruptedRunError
 from elbert.learning import Settings, Trainer, WorldProblem
+from elbert.learning.agent import agents_of
 
 SHORT: dict[str, Any] = {"copies": 16, "rollout": 32, "minibatch": 128, "hidden": [8], "steps": 16 * 32 * 10}
 
@@ -31,7 +32,7 @@ def agent():
     return elbert.train(Probe(), max_bias=0.1, **SHORT)
 
 
-def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, caplog):
+def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, caplog, monkeypatch):
     trainer = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT | {"max_bias": 0.1}))
     assert Candidates(trainer, None, None).iterations == [8, 9, 10]
     found = elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
@@ -42,6 +43,14 @@ def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, c
     assert same_policy(stored, agent)
     assert stored.about.price is not None
     assert stored.about.price > 0
+    judged = []
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "_best", lambda found: judged.append(len(found)) or found[0][0])
+        again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
+        assert same_policy(again, agent), "what is finished is not chosen again"
+        assert again.evaluate(4).episodes == 4, "and knows its environment"
+        assert not judged
+    RunFolder(tmp_path).note(status="interrupted")
     again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
     assert same_policy(again, agent), "chosen anew from the files"
     head = (tmp_path / "metrics.csv").read_text().splitlines()[0]
@@ -50,6 +59,7 @@ def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, c
     assert sum(same_policy(one, agent) for one in kept) == 1
     chosen = next(path for path, one in zip(paths, kept, strict=True) if same_policy(one, agent))
     chosen.write_bytes(chosen.read_bytes()[:100])
+    RunFolder(tmp_path).note(status="interrupted")
     with caplog.at_level(logging.WARNING, logger="elbert"):
         other = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
     assert chosen.name in caplog.text
@@ -84,11 +94,81 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
         def tell(self, text):
             told.append(text)
 
-    again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, callbacks=[Listener()], **SHORT)
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "_best", lambda found: found[0][0])
+        first = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, callbacks=[Listener()], **SHORT)
     assert told == [f"judging the last policies, {i} of 3" for i in (1, 2, 3)]
-    assert same_policy(again, agent)
+    assert first.about.steps == 16 * 32 * 8
     assert run.manifest["status"] == "finished"
     assert run.evaluation() is None, "it was of the policy before the choice"
+
+
+@pytest.mark.parametrize("at", [5, 9, 10])
+def test_a_stopped_run_goes_on_to_the_same_choice(agent, at, tmp_path):
+    def interrupt(progress):
+        if progress.iteration == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(InterruptedRunError, match=f"Stopped after iteration {at} of 10"):
+        elbert.train(Probe(), max_bias=0.1, out=tmp_path, callbacks=[interrupt], **SHORT)
+    again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
+    assert same_policy(again, agent)
+
+
+def test_a_signal_during_the_last_judgement_ends_the_command(tmp_path, monkeypatch):
+    evaluate = limits.evaluate
+
+    def interrupted(one, **how):
+        if one.about.steps == SHORT["steps"]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(one, **how)
+
+    monkeypatch.setattr(limits, "evaluate", interrupted)
+    with pytest.raises(InterruptedRunError, match="Stopped when the training had ended"):
+        elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
+    assert RunFolder(tmp_path).manifest["status"] == "finished"
+
+
+def test_the_policy_that_is_kept_is_an_average():
+    trainer = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT | {"max_bias": 0.1}))
+    weights = [jax.tree.leaves(progress.trainer.state.weights.actor) for progress in trainer]
+    mean = weights[0]
+    for later in weights[1:]:  # over at least 3 iterations: 2 / 3 of the mean so far and 1 / 3 of what is new
+        mean = [2 / 3 * old + new / 3 for old, new in zip(mean, later, strict=True)]
+    kept = agents_of(trainer, parameters=None, seconds=0.0)[0]
+    for one, other in zip(jax.tree.leaves(kept.weights.actor), mean, strict=True):
+        np.testing.assert_allclose(one, other[0], rtol=1e-4, atol=1e-6)
+    plain = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT))
+    assert plain.state.average is None
+
+
+def test_a_training_that_a_callback_ends_is_judged_by_its_last_policy():
+    agent = elbert.train(Probe(), max_bias=0.1, callbacks=[lambda progress: progress.iteration < 4], **SHORT)
+    assert agent.about.steps == 4 * 16 * 32
+
+
+def test_a_limit_that_was_never_felt_is_said(caplog):
+    host = {"rollout": 8, "minibatch": 32, "hidden": [4], "copies": 4, "steps": 4 * 8 * 2, "epochs": 1}
+    with caplog.at_level(logging.WARNING, logger="elbert"):
+        elbert.train(lambda: ProbeEnv(horizon=40), max_bias=0.1, **host)
+    assert "max_bias had no effect. Give more steps or fewer copies" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="elbert"):
+        elbert.train(lambda: ProbeEnv(horizon=4), max_bias=0.1, **host)
+    assert not caplog.text
+
+
+def test_judging_a_users_environment_takes_no_more_steps_than_training(monkeypatch):
+    asked, evaluate = [], limits.evaluate
+
+    def counted(one, *, episodes, seed):
+        asked.append(episodes)
+        return evaluate(one, episodes=episodes, seed=seed)
+
+    monkeypatch.setattr(limits, "evaluate", counted)
+    host = {"rollout": 32, "minibatch": 64, "hidden": [4], "copies": 4, "steps": 4 * 32 * 4, "epochs": 1}
+    elbert.train(lambda: ProbeEnv(horizon=16), max_bias=0.1, **host)
+    assert asked == [16, 16], "512 steps for 2 policies are 16 episodes of 16 steps each"
 
 
 def test_every_criterion_has_columns_and_a_verdict(tmp_path):

@@ -54,11 +54,12 @@ def test_the_noise_is_taken_off_the_bias():
     assert noise[0] == pytest.approx([variance, 0.0], abs=1e-6)
     assert known.all()
     # E range**2 of two normal numbers with these variances: their sum
-    bias, known = debiased(found)
+    bias, taken, known = debiased(found)
     rest = (z0 - 0.5) ** 2 - variance
+    assert taken[0] == pytest.approx(variance, rel=1e-4)
     assert bias[0] == pytest.approx(np.sign(rest) * np.sqrt(abs(rest)), rel=1e-4)
     assert known[0]
-    alone, known = debiased(seen_of([([1.0, 1.0], [2.0, 0.0]), ([3.0, 1.0], [2.0, 0.0])]))
+    alone, _, known = debiased(seen_of([([1.0, 1.0], [2.0, 0.0]), ([3.0, 1.0], [2.0, 0.0])]))
     assert alone[0] == 0, "one group has no bias"
     assert not known[0]
 
@@ -137,12 +138,28 @@ def test_every_criterion_has_a_multiplier_of_its_own():
     assert price[1] == pytest.approx(0, abs=1e-6), "by the second criterion all is equal"
 
 
-def test_noise_alone_does_not_push_the_multiplier_up():
+@pytest.mark.parametrize("groups", [2, 5, 12])
+@pytest.mark.parametrize("part", [0.0, multiplier.AIM])
+def test_noise_alone_does_not_push_the_multiplier_up(groups, part):
+    """The noise of a rollout is 2.5 times the limit; the bias 0, or where the controller aims."""
     rng = np.random.default_rng(2)
-    # the true bias is where the controller aims
-    supply = rng.binomial(100, [0.5 + multiplier.AIM * 0.02, 0.5], (400, 2))
-    state = controlled_by([(row, [100.0, 100.0]) for row in supply], limit=0.02, gain=0.01)
-    assert -2 < state.integral[0] < 0.6, "errors of one sign would make 4"
+    rates = np.full(groups, 0.5)
+    rates[0] += part * 0.02
+    supply = rng.binomial(100, rates, (400, groups))
+    state = controlled_by([(row, np.full(groups, 100.0)) for row in supply], limit=0.02, gain=0.02, groups=groups)
+    assert -1.5 < state.integral[0] < 0.6, "errors of one sign, not weighed by what is known, would make -4 or 8"
+    apart = rng.binomial(100, rates + 0.2 * (np.arange(groups) == 0), (400, groups))
+    state = controlled_by([(row, np.full(groups, 100.0)) for row in apart], limit=0.02, gain=0.02, groups=groups)
+    assert state.integral[0] > 1, "a bias that can be seen in it does"
+
+
+def test_between_episodes_the_multiplier_waits():
+    rollout, nothing = ([90.0, 50.0], [100.0, 100.0]), ([0.0, 0.0], [0.0, 0.0])
+    before = controlled_by([rollout, rollout])
+    after = controlled_by([rollout, rollout, *[nothing] * 5])
+    assert before.integral[0] > 0
+    assert after.integral[0] == before.integral[0]
+    assert after.bias[0] == before.bias[0]
 
 
 def test_without_demand_nothing_is_known_and_nothing_moves():
@@ -178,6 +195,7 @@ def test_the_advantage_by_hand():
     assert price[0] == pytest.approx(0.5)
     half, price = limited_advantage(estimates, slope / 2, jnp.asarray([0.5]))
     assert half == pytest.approx([1 - 0.25, 3 + 0.25]), "the same direction with half the weight"
+    assert price[0] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("limit", [0.1, 0.4])
@@ -225,7 +243,11 @@ def test_a_users_environment_holds_a_limit():
         ({"beta": 3.0}, "beta has no effect beside max_bias"),
         ({"penalty": lambda rates: rates.sum()}, "a penalty of your own has no effect beside max_bias"),
         ({"method": "g-ppo"}, "max_bias has no effect with g-ppo"),
-        ({"rollout": 8, "reset_each_rollout": True}, "max_bias needs whole episodes, .* none of 16 steps ends"),
+        ({"rollout": 8, "reset_each_rollout": True}, "max_bias needs whole episodes, .* none of 16 steps ends in a"),
+        (
+            {"rollout": 4, "minibatch": 64, "steps": 16 * 4 * 3},
+            "none of 16 steps ends in 3 rollouts of 4. Give more steps",
+        ),
         ({"standardise": "per-signal"}, "standardise is per-signal, which has no effect beside max_bias"),
         ({"max_bias": 0.0}, "max_bias is 0. Give a number above 0"),
         ({"max_bias": -0.1}, "max_bias is -0.1"),

@@ -175,11 +175,19 @@ def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatc
     content = bytearray(last.read_bytes())
     content[-5] ^= 1
     last.write_bytes(content)
+    rows = (out / "metrics.csv").read_text()
+    (out / "metrics.csv").write_text(rows.replace(",", ";"))
+    with pytest.raises(FileError, match=r"metrics.csv is damaged \(KeyError\('iteration'\)\). Move it away"):
+        elbert.train_many("lending", resume=True, **arguments)
+    (out / "metrics.csv").write_text(rows)
     elbert.train_many("lending", resume=True, **arguments)
     assert f"{last} is damaged" in caplog.text
     assert same(whole, out)
     for path in (out / "checkpoints").iterdir():
         path.write_bytes(path.read_bytes()[:100])
+    found = elbert.train_many("lending", resume=True, **arguments)
+    assert [agent.about.seed for agent in found] == [0, 1], "what is finished needs no checkpoint"
+    RunFolder(out).note(status="interrupted")
     with pytest.raises(FileError, match=r"No checkpoint in .* can be read"):
         elbert.train_many("lending", resume=True, **arguments)
 
@@ -350,6 +358,8 @@ def test_the_commands_from_training_to_comparison(tmp_path):
         (["train", "lending", "--preset", "tables.toml"], "world must be a table"),
         (["runs", "nowhere"], "There is no folder nowhere"),
         (["compare"], "No runs were given"),
+        (["train", "lending", "--world", "horizon"], "Write for example --world horizon=500"),
+        (["train", "lending", "--seeds", "0"], "The seeds are []. Give whole numbers"),
     ],
 )
 def test_mistakes_get_a_message_and_no_traceback(arguments, says, tmp_path, monkeypatch, capsys):
@@ -485,3 +495,22 @@ def test_an_unexpected_error_of_the_system_is_a_message(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         module.main()
     assert capsys.readouterr().err == "elbert: disk: Input/output error\n"
+
+
+def test_an_error_in_a_users_environment_is_a_message(monkeypatch, capsys):
+    from elbert import cli as module
+
+    def broken(*_):
+        raise ZeroDivisionError("no patients")
+
+    monkeypatch.setattr(module, "app", broken)
+    with pytest.raises(SystemExit) as caught:
+        module.main()
+    assert caught.value.code == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("elbert: ZeroDivisionError: no patients (")
+    assert "test_runs.py, line " in shown
+    assert "Traceback (" not in shown
+    monkeypatch.setenv("ELBERT_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        module.main()

@@ -28,6 +28,8 @@ from elbert.learning import Environment
 from elbert.learning.evaluation import Episodes, Evaluation, checked_episodes, checked_seed, in_chunks, judged, played
 
 PREFIX = "rule:"
+MOST_ASKED = 400
+"""exp(6) = 403 is the ratio of the largest to the least share that an action in attention can ask for."""
 Act: TypeAlias = Callable[[jax.Array, Any], Any]
 """(key, true state) -> action, for one copy of the world."""
 
@@ -156,10 +158,20 @@ def logits_for(units: Any) -> Any:
     return jnp.maximum(LOGIT_LIMIT + jnp.log(jnp.maximum(asked, 1e-3) / jnp.max(asked)), -LOGIT_LIMIT)
 
 
+def _check_units(world: Attention) -> None:
+    """Logits differ by at most 6: with many units and sites they cannot say that a site gets none."""
+    if int(world.units) * world.groups > MOST_ASKED:
+        raise InvalidInputError(
+            f"The world has {int(world.units)} units and {world.groups} sites. Actions are too coarse for this rule "
+            f"where units * sites is more than {MOST_ASKED}: a site could not be given none."
+        )
+
+
 def best_schedule(delta: float) -> Callable[[Attention], Act]:
     """Attention: the best schedule of units that is known, of those with a bias of at most delta. It sees nothing."""
 
     def make(world: Attention) -> Act:
+        _check_units(world)
         from elbert.exact.fair_schedules import fair_schedule
 
         table = np.asarray(fair_schedule(world, delta), np.float32)  # [horizon, sites]
@@ -171,6 +183,7 @@ def best_schedule(delta: float) -> Callable[[Attention], Act]:
 def most_found(world: Attention) -> Act:
     """Attention: unit by unit to the site where one more finds the most: P[incidents > units there], true rates."""
     count = int(world.units)
+    _check_units(world)
 
     def act(_: jax.Array, state: Any) -> Any:
         steps = jnp.arange(count, dtype=jnp.float32)[None, :]

@@ -18,7 +18,8 @@ def assignments(given: Sequence[str] | None, option: str) -> dict[str, Any]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidInputError(f"{option} {text!r} is not name=value. Write for example {option} gamma=0.999.")
+            example = "horizon=500" if option == "--world" else "gamma=0.999"
+            raise InvalidInputError(f"{option} {text!r} is not name=value. Write for example {option} {example}.")
         if name in pairs:
             raise InvalidInputError(f"{option} gives {name} twice. Leave one of them out.")
         try:

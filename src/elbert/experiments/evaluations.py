@@ -79,18 +79,18 @@ def evaluate_run(
         evaluation = evaluate(get_rule(str(path), **(world or {})), **how)
         return evaluation.to_dict(), [evaluation]
     run = RunFolder(path)
+    digest = run.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
     agents = run.agents()
     if len({agent.settings for agent in agents}) > 1:
         raise InvalidInputError(
             f"The agents in {path} were trained with different coefficients: a mean over them says nothing. Evaluate "
             "them one by one: elbert.load(folder, member=...)."
         )
-    digest = run.digest()
     # every seed meets episodes of its own, so that an interval over seeds covers both kinds of chance
     first = how.get("seed", 1)
     evaluations = [evaluate(agent, **(how | {"seed": first + i})) for i, agent in enumerate(agents)]
     result = over_seeds(evaluations, [agent.about.seed for agent in agents])
-    if store:
+    if store and (how.get("env") is None or world_of(path) is None):
         write_json(path / "evaluation.json", result | {"protocol": how.get("protocol", "default"), "agents": digest})
     return result, evaluations
 
@@ -103,7 +103,7 @@ def compared(runs: Sequence[tuple[str, Path]]) -> list[tuple[str, dict[str, Any]
     worlds = {name: world_of(path) for name, path in runs if not is_rule(path)}
     one = next(iter(worlds.values()), {})
     others = [name for name, world in worlds.items() if world != one]
-    if others and len(worlds) < len(runs):
+    if others and any(is_rule(path) for _, path in runs):
         first = next(iter(worlds))
         raise InvalidInputError(
             f"The worlds of {first} ({_said(one)}) and {others[0]} ({_said(worlds[others[0]])}) differ: a rule cannot "

@@ -12,13 +12,17 @@ from elbert.learning.agent import agents_of
 
 COUNT = 6
 LAST = 0.2
-"""So many candidates from the last part of the training, the final policy among them."""
+"""So many candidates from the last part of the training, the final policy among them; fewer of a short training."""
 
-LEAST, HALF = 50, 2
-"""A candidate is judged on half the episodes of the default protocol, and on at least so many."""
+HALF = 2
+"""A candidate is judged on half the episodes of the default protocol."""
 
 PART = 0.1
 """In the worlds here, where steps are cheap, also on this part of the training's steps: short episodes need many."""
+
+FEWEST = 10
+"""In an environment of one's own all candidates together take no more steps than the training did, but each is judged
+on so many episodes."""
 
 SEED = 2**30
 """Of the episodes by which candidates are judged: not those of any evaluation."""
@@ -36,9 +40,12 @@ class Candidates:
         first = max(1, round(total * (1 - LAST)))
         self.iterations = sorted({round(first + (total - first) * i / (COUNT - 1)) for i in range(COUNT)})
         self.kept: dict[int, list[Agent]] = {}
+        self._steps, self._ended = 0, 0
 
     def __call__(self, progress: Progress) -> None:
         """Keep the policy if its time has come."""
+        self._steps += self.trainer.settings.batch
+        self._ended += int(progress.metrics.episodes[0])
         if progress.iteration in self.iterations:
             agents = agents_of(self.trainer, parameters=self.parameters, seconds=self.trainer.seconds)
             self.kept[progress.iteration] = agents
@@ -51,7 +58,8 @@ class Candidates:
     ) -> list[Agent] | None:
         """One for each member: of those with a confirmed "bias <= limit" the one with most reward.
 
-        Where none is confirmed, the one with the smallest bias: the reward would choose the largest that chance allows.
+        Where none is confirmed, one that is not refuted, and of these the one with the smallest bias: the reward would
+        choose the largest that chance allows.
 
         Args:
             tell: is told in words how far it is.
@@ -61,7 +69,8 @@ class Candidates:
         for iteration in self.iterations:
             if iteration not in self.kept and self.folder is not None and iteration <= self.trainer.iteration:
                 self._find(iteration, last)
-        groups = [[self.kept[at][i] for at in sorted(self.kept)] or [final] for i, final in enumerate(last)]
+        self.kept.setdefault(self.trainer.iteration, last)  # a callback may have ended the training before its time
+        groups = [[self.kept[at][i] for at in sorted(self.kept)] for i in range(len(last))]
         total = sum(len(agents) for agents in groups)
         best: list[Agent] = []
         done = 0
@@ -94,8 +103,11 @@ class Candidates:
     def _episodes(self) -> int:
         name = self.trainer.problem.name if self.parameters is not None else OWN
         protocol = protocol_for("default", name)
-        steps = PART * self.trainer.settings.steps
-        return max(LEAST, protocol.episodes // HALF, int(steps / protocol.horizon) if protocol.horizon else 0)
+        half, steps = protocol.episodes // HALF, self.trainer.settings.steps
+        if protocol.horizon:
+            return max(half, int(PART * steps / protocol.horizon))
+        length = self._steps / max(self._ended, 1)
+        return half if not length else max(FEWEST, min(half, int(steps / (len(self.kept) * length))))
 
 
 def _best(judged: Sequence[tuple[Agent, Evaluation]]) -> Agent:

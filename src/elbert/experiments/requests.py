@@ -81,7 +81,7 @@ def resolve(
             raise InvalidInputError("max_bias is given twice, for all and in the grid. Leave one of them out.")
         if not isinstance(limits, Sequence) or not limits or any(limit is None for limit in limits):
             raise InvalidInputError(f"The grid's max_bias is {limits!r}. Give a list of limits, each a number above 0.")
-        if "per-signal" in (settings.get("standardise"), *grid.get("standardise", ())):
+        if settings.get("standardise") == "per-signal":
             raise InvalidInputError(
                 "standardise is per-signal, which has no effect beside max_bias: a limit weighs the signals by itself. "
                 "Leave it out."
@@ -125,9 +125,14 @@ def check_fit(
             f"copies is {settings.copies}, but the environment that was given has {problem.env.num_envs}. Give a "
             "function that makes an environment, or leave copies out."
         )
-    if settings.max_bias is not None and settings.reset_each_rollout and isinstance(problem, WorldProblem):
+    if settings.max_bias is not None and isinstance(problem, WorldProblem):
         longest = int(problem.world.horizon)
-        if settings.rollout < longest:
+        if settings.rollout * settings.iterations < longest:
+            raise InvalidInputError(
+                f"max_bias needs whole episodes, and none of {longest} steps ends in {settings.iterations} rollouts of "
+                f"{settings.rollout}. Give more steps, or fewer copies, or a world with a shorter horizon."
+            )
+        if settings.reset_each_rollout and settings.rollout < longest:
             raise InvalidInputError(
                 f"max_bias needs whole episodes, and with reset_each_rollout none of {longest} steps ends in a "
                 f"rollout of {settings.rollout}. Give rollout={longest} or more, or reset_each_rollout=False."
@@ -136,9 +141,11 @@ def check_fit(
 
 def listed_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds one by one; a number n stands for 0 .. n - 1."""
+    if not isinstance(seeds, int | Sequence):
+        raise InvalidInputError(f"seeds is {seeds!r}. Give a list of seeds, or how many.")
     listed = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if not listed or any(isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 2**31 for one in listed):
-        raise InvalidInputError(f"The seeds are {seeds!r}. Give whole numbers from 0 to 2**31 - 1, at least one.")
+        raise InvalidInputError(f"The seeds are {listed}. Give whole numbers from 0 to 2**31 - 1, at least one.")
     if len(set(listed)) != len(listed):
         raise InvalidInputError(f"The seeds {listed} name one twice. Give each once.")
     return listed

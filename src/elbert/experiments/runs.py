@@ -4,7 +4,9 @@ config.json         what was asked for, complete
 manifest.json       versions, platform, command, seeds; how far it is and how it ended
 metrics.csv         a row per iteration and seed
 checkpoints/        the latest training states
-agent.safetensors   the policy of the latest checkpoint (agent-0, agent-1, ... if several seeds train together)
+agent.safetensors   the policy of the latest checkpoint (agent-0, agent-1, ... if several seeds train together); under a
+                    limit on the bias in the end the one that was chosen
+candidates/         the policies to choose from, under such a limit
 evaluation.json     how it did in fresh episodes
 """
 
@@ -70,7 +72,7 @@ def only_writer(path: Path) -> Iterator[None]:
             f"Cannot write {path} ({error.strerror or error}). Name a folder that can be written."
         ) from error
     try:
-        for folder in (path, path / "checkpoints"):
+        for folder in (path, path / "checkpoints", path / "candidates"):
             remove_begun(folder)
         yield
     finally:
@@ -110,6 +112,11 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """Where it ran and how it ended."""
         return read_json(self.path / "manifest.json")
+
+    def ensure_manifest(self) -> None:
+        """A first manifest, if the run was killed before it had one."""
+        if not (self.path / "manifest.json").exists():
+            write_json(self.path / "manifest.json", _manifest(self.config))
 
     def note(self, **changes: Any) -> None:
         """Change entries of the manifest."""
@@ -176,7 +183,12 @@ class RunFolder:
             except (MismatchError, KeyError, TypeError) as error:
                 passed.append(f"{path} does not fit this run: {error}.")
                 continue
-            self.rows = [row for row in self._read_rows() if int(row["iteration"]) <= trainer.iteration]
+            try:
+                self.rows = [row for row in self._read_rows() if int(row["iteration"]) <= trainer.iteration]
+            except (KeyError, TypeError, ValueError) as error:
+                raise FileError(
+                    f"{self.path / 'metrics.csv'} is damaged ({error!r}). Move it away to go on without its rows."
+                ) from error
             return passed
         if not passed:  # stopped before the first checkpoint was there: from the start, then
             return passed

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from elbert.envs import get_entry
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.experiments.limits import Candidates
@@ -126,6 +128,7 @@ def train_many(
         if out is None:
             trainer.fit(callbacks)
             chosen = None if candidates is None else candidates.chosen(_teller(callbacks))
+            _check_felt(trainer)
             return chosen or agents_of(trainer, parameters=stored, seconds=trainer.seconds)
         config = {
             "format": 1,
@@ -140,6 +143,7 @@ def train_many(
             "settings": trainer.settings.to_dict(),
         }
         chosen = _run(Path(out), config, trainer, resume, callbacks, candidates)
+        _check_felt(trainer)
         return chosen or agents_of(trainer, parameters=stored, seconds=trainer.seconds)
 
 
@@ -160,6 +164,10 @@ def _run(
         if resume and (out / "config.json").exists():
             run = RunFolder(out)
             check_same_run(run.config, config, out)
+            run.ensure_manifest()
+            if run.manifest.get("status") == "finished" and run.manifest["iteration"] == trainer.iterations:
+                likes = agents_of(trainer, parameters=config["parameters"], seconds=0.0)
+                return [agent.placed(like) for agent, like in zip(run.agents(), likes, strict=True)]
             for passed in run.restore(trainer):
                 logging.getLogger("elbert").warning("%s The checkpoint before it is used.", passed)
             run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
@@ -212,6 +220,11 @@ def _iterate(
                     asked[0],
                 )
             run.checkpoint(trainer, config, "finished", chosen, **({"reason": ended} if ended else {}))
+            if asked:
+                raise InterruptedRunError(
+                    f"Stopped when the training had ended: its policy is in {out}. `elbert evaluate` evaluates it.",
+                    asked[0],
+                )
             return chosen
         except DivergedError as error:
             run.checkpoint(trainer, config, "failed", reason=str(error))
@@ -222,6 +235,14 @@ def _iterate(
                 f"{error} The run stands at iteration {trainer.iteration}; its last checkpoint in {out} is whole. Make "
                 "room if that is the cause, then go on with --resume (resume=True in Python)."
             ) from error
+
+
+def _check_felt(trainer: Trainer) -> None:
+    """Say so if a limit could have no effect: episodes of a user's environment may be longer than the training."""
+    if trainer.settings.max_bias is not None and trainer.iteration and not np.any(trainer.state.dual.seen.weight):
+        logging.getLogger("elbert").warning(
+            "No episode with demand ended during the training: max_bias had no effect. Give more steps or fewer copies."
+        )
 
 
 def _teller(callbacks: Sequence[Callback]) -> Callable[[str], None]:
@@ -248,7 +269,9 @@ def load(path: str | Path, *, seed: int | None = None, member: int | None = None
         found = path if path.exists() or path.suffix == ".safetensors" else path.with_name(path.name + ".safetensors")
         return Agent.load(found)
     agents = RunFolder(path).agents()
-    chosen = [agents[member]] if member is not None and 0 <= member < len(agents) else agents
+    if member is not None and not 0 <= member < len(agents):
+        raise InvalidInputError(f"{path} holds {len(agents)} agents. Give a member from 0 to {len(agents) - 1}.")
+    chosen = agents if member is None else [agents[member]]
     chosen = [agent for agent in chosen if seed is None or agent.about.seed == seed]
     if len(chosen) != 1:
         known = ", ".join(str(agent.about.seed) for agent in agents)

@@ -159,7 +159,7 @@ class Agent:
             return self._problem.env, self.settings.copies, parameters
         raise InvalidInputError(
             f"The agent was trained on {self.about.env}, an environment of your own that is not stored with it. Say "
-            "where to evaluate it: agent.evaluate(env=...)."
+            "where to evaluate it: agent.evaluate(env=...), or --env file.py:function on the command line."
         )
 
     def placed(self, like: "Agent") -> "Agent":

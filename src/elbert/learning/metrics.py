@@ -29,7 +29,7 @@ class Metrics(NamedTuple):
     clip_fraction: jax.Array  # []
     gradient_norm: jax.Array  # []
     explained_variance: jax.Array  # [] of the reward's value
-    mu: jax.Array  # [criteria] relative multiplier of a limit on the bias; 0 without one
+    mu: jax.Array  # [criteria] relative multiplier of a limit on the bias; 1 without one
     price: jax.Array  # [criteria] reward of an episode per unit of bias; 0 without a limit
     limited_bias: jax.Array  # [criteria] the bias as the limit's controller sees it
     finite: jax.Array  # [len(CAUSES)] bool: whether each of `CAUSES` is all finite

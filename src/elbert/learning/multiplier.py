@@ -10,12 +10,14 @@ mu says how many deviations of the reward's advantage one deviation of the bias'
 everywhere. mu follows the bias by proportional and integral control of its logarithm (after Stooke et al. 2020, who
 control lambda itself), so that it stays positive and crosses orders of magnitude in a few dozen iterations:
 
-    e = clip((b - AIM * limit) / limit, -1, 2),   I <- I + gain * e,   mu = exp(I + PROPORTIONAL * e)
+    e = clip((b - AIM * limit) / limit, -1, 2) / (1 + n / limit**2),   I <- I + gain e,   mu = exp(I + PROPORTIONAL e)
 
 The bias b of a few episodes is biased upwards: a controller that believes it pushes for ever. It sees the totals of the
 latest rollouts, older ones fading, less what their differences from one another would show by chance: these are the
 noise of the episodes and the policy's own steps to and fro, which pushing harder makes larger. Which groups are ahead
-is judged by the very latest episodes: with old ones the policy would still be pushed when it is there.
+is judged by the very latest episodes: with old ones the policy would still be pushed when it is there. Where n, the
+squared bias that noise would show, is large beside the limit, an error says little and moves mu little: cut off at both
+ends its mean is not 0, and with many groups mu would rise for ever.
 """
 
 from functools import cache
@@ -74,8 +76,9 @@ class Seen(NamedTuple):
     def faded(self, keep: float, done: Window) -> "Seen":
         """With the episodes that ended in one more rollout.
 
-        A rollout before which a group had far more demand would count for all that follow it: earlier totals keep at
-        most the weight that rollouts with as much demand as this one would have, D keep / (1 - keep).
+        A rollout in which a group was neglected can have a hundred times its usual demand and would outweigh all that
+        follow it: earlier totals keep at most the weight that rollouts with as much demand D as this one would have
+        together, D keep / (1 - keep).
         """
         supply, demand = done.supply, done.demand
         most = demand * keep / (1 - keep) / jnp.maximum(self.demand, 1e-8)
@@ -132,9 +135,10 @@ def start(criteria: int, groups: int) -> Dual:
 def controlled(dual: Dual, done: Window, *, limit: jax.Array, gain: jax.Array) -> Dual:
     """Take in the episodes of a rollout and move the multipliers; `gain` is that of the integral."""
     seen, recent = dual.seen.faded(KEEP, done), dual.recent.faded(KEEP_RECENT, done)
-    bias, known = debiased(seen)
-    error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0)
-    integral = jnp.clip(dual.integral + gain * error, LEAST, MOST)
+    bias, noise, known = debiased(seen)
+    new = jnp.sum(done.demand, axis=-1) > 0
+    error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0) / (1.0 + noise / limit**2)
+    integral = jnp.clip(dual.integral + jnp.where(new, gain * error, 0.0), LEAST, MOST)
     mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, LEAST, MOST))
     due = done.demand > 0
     last = Totals(*(jnp.where(due, new, old) for new, old in zip(done[:2], dual.last, strict=True)))
@@ -156,10 +160,11 @@ def _moved(dual: Dual, done: Window) -> jax.Array:
     return jnp.where(jnp.sum(both, axis=-1) > 1, smooth, dual.moved)
 
 
-def debiased(seen: Seen) -> tuple[jax.Array, jax.Array]:
-    """sign(x) sqrt(|x|), x = range(z)**2 - E[range(noise)**2], z = S / D, and whether it is known.   -> [criteria] each
+def debiased(seen: Seen) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """sign(x) sqrt(|x|), x = range(z)**2 - n, with n = E[range(noise)**2]; n; whether they are known.   [criteria] each
 
-    Below 0 where the rates differ less than noise alone would make them: cut off at 0 it would be biased upwards.
+    Below 0 where the rates differ less than noise alone would make them: cut off at 0 it would be biased upwards. x has
+    the mean of the squared bias where 2 groups are compared or all are equal; its root is below the bias on average.
     """
     z, variance, known = seen.rates()
     count = jnp.sum(known, axis=-1)
@@ -167,7 +172,7 @@ def debiased(seen: Seen) -> tuple[jax.Array, jax.Array]:
     table = jnp.asarray(_range_squared(z.shape[-1]))
     noise = table[count] * jnp.sum(variance, axis=-1) / jnp.maximum(count, 1)
     rest = spread**2 - noise
-    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0), count > 1
+    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0), noise, count > 1
 
 
 def slopes(dual: Dual, limit: jax.Array) -> jax.Array:

@@ -261,7 +261,8 @@ class Learner:
         gain = pace * jnp.maximum(left, multiplier.INTEGRAL_LEAST)
         dual = multiplier.controlled(state.dual, known.done, limit=limit, gain=gain)
         slope = multiplier.slopes(dual, limit)
-        _, price = multiplier.limited_advantage(known.estimates, slope, jnp.exp(dual.integral))
+        least = dual.integral <= multiplier.LEAST  # the limit is not felt
+        _, price = multiplier.limited_advantage(known.estimates, slope, jnp.where(least, 0.0, jnp.exp(dual.integral)))
         keep = jnp.where(state.iteration == 0, 0.0, PRICE_MEMORY)
         return dual._replace(price=keep * state.dual.price + (1 - keep) * price)
 
