@@ -10,14 +10,14 @@ mu says how many deviations of the reward's advantage one deviation of the bias'
 everywhere. mu follows the bias by proportional and integral control of its logarithm (after Stooke et al. 2020, who
 control lambda itself), so that it stays positive and crosses orders of magnitude in a few dozen iterations:
 
-    e = clip((b - AIM * limit) / limit, -1, 2) / (1 + n / limit**2),   I <- I + gain e,   mu = exp(I + PROPORTIONAL e)
+    e = clip(x / limit**2 - AIM, -1, 2) / (1 + n / limit**2),   I <- I + gain e,   mu = exp(I + PROPORTIONAL e)
 
-The bias b of a few episodes is biased upwards: a controller that believes it pushes for ever. It sees the totals of the
-latest rollouts, older ones fading, less what their differences from one another would show by chance: these are the
-noise of the episodes and the policy's own steps to and fro, which pushing harder makes larger. Which groups are ahead
-is judged by the very latest episodes: with old ones the policy would still be pushed when it is there. Where n, the
-squared bias that noise would show, is large beside the limit, an error says little and moves mu little: cut off at both
-ends its mean is not 0, and with many groups mu would rise for ever.
+The bias of a few episodes is biased upwards: a controller that believes it pushes for ever. x is the squared bias in
+the totals of the latest rollouts, older ones fading, less n, what their differences from one another would show by
+chance: these are the noise of the episodes and the policy's own steps to and fro, which pushing harder makes larger.
+Where n is large beside the limit, more rollouts are taken, and an error that says little moves mu little. The error is
+linear in x and not in a root of it, whose mean would be too small. Which groups are ahead is judged by the very latest
+episodes: with old ones the policy would still be pushed when it is there.
 """
 
 from functools import cache
@@ -30,11 +30,15 @@ import numpy as np
 from elbert.fairness.rates import Totals, soft_bias
 from elbert.learning.estimates import Estimates, Window
 
-KEEP, KEEP_RECENT = 0.8, 0.5
-"""Weight that the totals of earlier episodes keep from one iteration to the next: for the bias, for the slopes."""
+KEEP, KEEP_LONG, KEEP_RECENT = 0.8, 0.95, 0.5
+"""Weight that the totals of earlier episodes keep from one iteration to the next: for the bias, for the bias where that
+would show more noise than the limit, for the slopes."""
+
+PART = 0.2
+"""The part of the iterations so far that the longer memory reaches back at most: how it began does not count."""
 
 AIM = 0.5
-"""Part of the limit that is aimed at: a policy at the limit itself could not be told from one beyond it."""
+"""Part of the squared limit that is aimed at: a policy at the limit itself could not be told from one beyond it."""
 
 INTEGRAL, PROPORTIONAL = 15.0, 0.5
 """Of the control. What the integral gains from an error of 1 is INTEGRAL / iterations, so that it can move by as much
@@ -73,7 +77,7 @@ class Seen(NamedTuple):
         none = jnp.zeros((criteria, groups), jnp.float32)
         return Seen(none, none, (none, none, none), none, none)
 
-    def faded(self, keep: float, done: Window) -> "Seen":
+    def faded(self, keep: float | jax.Array, done: Window) -> "Seen":
         """With the episodes that ended in one more rollout.
 
         A rollout in which a group was neglected can have a hundred times its usual demand and would outweigh all that
@@ -115,12 +119,13 @@ class Dual(NamedTuple):
     """What the controller carries from one iteration to the next."""
 
     seen: Seen  # for the bias
+    longer: Seen  # for the bias where there is much noise
     recent: Seen  # for the slopes
     last: Totals  # [criteria, groups] of the latest rollout with demand
     moved: jax.Array  # [criteria] how far the groups' rates move apart or together from one rollout to the next
     integral: jax.Array  # [criteria] I
     mu: jax.Array  # [criteria] relative multiplier
-    bias: jax.Array  # [criteria] estimate without the noise's part
+    bias: jax.Array  # [criteria] sign(x) sqrt(|x|)
     price: jax.Array  # [criteria] reward of an episode per unit of bias, older values fading
 
 
@@ -129,21 +134,32 @@ def start(criteria: int, groups: int) -> Dual:
     none = jnp.zeros((criteria, groups), jnp.float32)
     each = jnp.zeros(criteria, jnp.float32)
     seen = Seen.nothing(criteria, groups)
-    return Dual(seen, seen, Totals(none, none), each, each, jnp.ones(criteria, jnp.float32), each, each)
+    return Dual(seen, seen, seen, Totals(none, none), each, each, jnp.ones(criteria, jnp.float32), each, each)
 
 
-def controlled(dual: Dual, done: Window, *, limit: jax.Array, gain: jax.Array) -> Dual:
-    """Take in the episodes of a rollout and move the multipliers; `gain` is that of the integral."""
-    seen, recent = dual.seen.faded(KEEP, done), dual.recent.faded(KEEP_RECENT, done)
-    bias, noise, known = debiased(seen)
+def controlled(dual: Dual, done: Window, *, limit: jax.Array, gain: jax.Array, iteration: jax.Array) -> Dual:
+    """Take in the episodes of a rollout and move the multipliers. `gain` is the integral's; iterations count from 0."""
+    keep_long = jnp.clip(1.0 - 1.0 / (PART * (iteration + 1)), KEEP, KEEP_LONG)
+    seen, longer = dual.seen.faded(KEEP, done), dual.longer.faded(keep_long, done)
+    recent = dual.recent.faded(KEEP_RECENT, done)
+    short, long = squared_bias(seen), squared_bias(longer)
+    square, noise, known = (jnp.where(short[1] > limit**2, b, a) for a, b in zip(short, long, strict=True))
     new = jnp.sum(done.demand, axis=-1) > 0
-    error = jnp.where(known, jnp.clip((bias - AIM * limit) / limit, -1.0, 2.0), 0.0) / (1.0 + noise / limit**2)
+    bias = jnp.sign(square) * jnp.sqrt(jnp.abs(square))
+    error = jnp.where(known, jnp.clip(square / limit**2 - AIM, -1.0, 2.0), 0.0) / (1.0 + noise / limit**2)
     integral = jnp.clip(dual.integral + jnp.where(new, gain * error, 0.0), LEAST, MOST)
     mu = jnp.exp(jnp.clip(integral + PROPORTIONAL * error, LEAST, MOST))
     due = done.demand > 0
     last = Totals(*(jnp.where(due, new, old) for new, old in zip(done[:2], dual.last, strict=True)))
     return dual._replace(
-        seen=seen, recent=recent, last=last, moved=_moved(dual, done), integral=integral, mu=mu, bias=bias
+        seen=seen,
+        longer=longer,
+        recent=recent,
+        last=last,
+        moved=_moved(dual, done),
+        integral=integral,
+        mu=mu,
+        bias=bias,
     )
 
 
@@ -160,19 +176,18 @@ def _moved(dual: Dual, done: Window) -> jax.Array:
     return jnp.where(jnp.sum(both, axis=-1) > 1, smooth, dual.moved)
 
 
-def debiased(seen: Seen) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """sign(x) sqrt(|x|), x = range(z)**2 - n, with n = E[range(noise)**2]; n; whether they are known.   [criteria] each
+def squared_bias(seen: Seen) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """x = range(z)**2 - n with n = E[range(noise)**2]; n; whether they are known.   -> [criteria] each
 
     Below 0 where the rates differ less than noise alone would make them: cut off at 0 it would be biased upwards. x has
-    the mean of the squared bias where 2 groups are compared or all are equal; its root is below the bias on average.
+    the mean of the squared bias where 2 groups are compared or all are equal, else a little less.
     """
     z, variance, known = seen.rates()
     count = jnp.sum(known, axis=-1)
     spread = jnp.max(jnp.where(known, z, -jnp.inf), axis=-1) - jnp.min(jnp.where(known, z, jnp.inf), axis=-1)
     table = jnp.asarray(_range_squared(z.shape[-1]))
     noise = table[count] * jnp.sum(variance, axis=-1) / jnp.maximum(count, 1)
-    rest = spread**2 - noise
-    return jnp.where(count > 1, jnp.sign(rest) * jnp.sqrt(jnp.abs(rest)), 0.0), noise, count > 1
+    return jnp.where(count > 1, spread**2 - noise, 0.0), noise, count > 1
 
 
 def slopes(dual: Dual, limit: jax.Array) -> jax.Array:

@@ -259,7 +259,7 @@ class Learner:
         limit = coefficients.max_bias
         pace = min(multiplier.INTEGRAL / self.settings.iterations, multiplier.INTEGRAL_MOST)
         gain = pace * jnp.maximum(left, multiplier.INTEGRAL_LEAST)
-        dual = multiplier.controlled(state.dual, known.done, limit=limit, gain=gain)
+        dual = multiplier.controlled(state.dual, known.done, limit=limit, gain=gain, iteration=state.iteration)
         slope = multiplier.slopes(dual, limit)
         least = dual.integral <= multiplier.LEAST  # the limit is not felt
         _, price = multiplier.limited_advantage(known.estimates, slope, jnp.where(least, 0.0, jnp.exp(dual.integral)))
