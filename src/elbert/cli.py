@@ -236,8 +236,8 @@ def compare(
     from elbert.report.training import comparison_table, write_comparison
 
     keep_compiled()
-    with waiting("looking up and evaluating"):
-        results = compared(names_of(run))
+    with waiting("looking up and evaluating") as tick:
+        results = compared(names_of(run), tick=tick)
     written = write_comparison(results, run, out)
     if as_json:
         _print_json(dict(results))

@@ -95,10 +95,11 @@ def evaluate_run(
     return result, evaluations
 
 
-def compared(runs: Sequence[tuple[str, Path]]) -> list[tuple[str, dict[str, Any]]]:
+def compared(runs: Sequence[tuple[str, Path]], **how: Any) -> list[tuple[str, dict[str, Any]]]:
     """The evaluations of runs and rules by name, each with what the best possible policy reaches at its bias.
 
-    Those kept in the runs' folders are taken, missing ones made now. Rules are evaluated in the world of the runs.
+    Those kept in the runs' folders are taken, missing ones made now (arguments as `evaluate_run`). Rules are evaluated
+    in the world of the runs.
     """
     worlds = {name: world_of(path) for name, path in runs if not is_rule(path)}
     one = next(iter(worlds.values()), {})
@@ -113,7 +114,7 @@ def compared(runs: Sequence[tuple[str, Path]]) -> list[tuple[str, dict[str, Any]
     for name, path in runs:
         world = worlds.get(name, one)
         kept = None if is_rule(path) else RunFolder(path).evaluation()
-        result = kept or evaluate_run(path, world=world)[0]
+        result = kept or evaluate_run(path, world=world, **how)[0]
         results.append((name, with_best_possible(result, world)))
     return results
 

@@ -167,7 +167,13 @@ def _run(
             run.ensure_manifest()
             if run.manifest.get("status") == "finished" and run.manifest["iteration"] == trainer.iterations:
                 likes = agents_of(trainer, parameters=config["parameters"], seconds=0.0)
-                return [agent.placed(like) for agent, like in zip(run.agents(), likes, strict=True)]
+                agents = run.agents()
+                if len(agents) != len(likes):
+                    raise FileError(
+                        f"{out} holds {len(agents)} agents, but {len(likes)} were trained: the others were taken away. "
+                        "Put them back, or start the run anew elsewhere."
+                    )
+                return [agent.placed(like) for agent, like in zip(agents, likes, strict=True)]
             for passed in run.restore(trainer):
                 logging.getLogger("elbert").warning("%s The checkpoint before it is used.", passed)
             run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
