@@ -275,8 +275,9 @@ def frontier(
     from elbert.report.frontier import frontier_table, write_frontier
     from elbert.report.live import waiting
 
-    with waiting("solving"):
-        found = found_frontier(env, delta=LIMITS if delta is None else delta, horizon=horizon)
+    limits = LIMITS if delta is None else delta
+    with waiting("solving", unit="limits", total=len(limits)) as tell:
+        found = found_frontier(env, delta=limits, horizon=horizon, tell=tell)
     written = write_frontier(found, out)
     if as_json:
         _print_json(found.to_dict())

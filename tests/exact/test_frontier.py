@@ -17,6 +17,7 @@ from elbert.exact.frontier import best_reward_at, frontier_for_picture
 from elbert.experiments import evaluations
 from elbert.experiments.evaluations import compared, evaluate_run, with_best_possible
 from elbert.files import write_json
+from elbert.report import live
 from elbert.report.frontier import draw_frontier_line, frontier_table, write_frontier
 from elbert.report.scatter import Point
 from elbert.report.training import comparison_rows, comparison_table, write_comparison
@@ -25,6 +26,22 @@ from elbert.report.training import comparison_rows, comparison_table, write_comp
 @pytest.fixture(scope="module")
 def short():
     return elbert.frontier("lending", delta=[0.0, 0.02, None], horizon=200)
+
+
+def test_it_tells_how_many_limits_are_solved():
+    told = []
+    elbert.frontier("lending", delta=[0.0, 0.1, None], horizon=20, rules=False, tell=told.append)
+    assert told == [1, 2, 3]
+
+
+def test_waiting_says_how_far_it_is_in_lines_that_are_not_too_many(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(live.time, "monotonic", lambda: now)
+    stream = io.StringIO()
+    with live.waiting("solving", stream, unit="limits", total=3) as tell:
+        for done, now in ((1, 4.0), (2, 5.0), (3, 9.0)):  # noqa: B007  (the clock reads `now`)
+            tell(done)
+    assert stream.getvalue().splitlines() == ["solving ...", "solving ... 2 of 3 limits done"]
 
 
 def test_the_object_for_programs(short):

@@ -96,16 +96,21 @@ def test_an_environment_in_a_file_trains_from_the_command_line(tmp_path):
         "from tests.learning.tiny import ProbeEnv\n\ndef make():\n    return ProbeEnv()\n"
     )
     options = ["--set", "copies=2", "--set", "rollout=32", "--set", "minibatch=32", "--steps", "128", "--alpha", "10"]
-    done = subprocess.run(
-        command("train", "mine.py:make", *options, "--json"),
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
-    )
+
+    def run(*words):
+        paths = {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(command(*words), capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT | paths)
+
+    done = run("train", "mine.py:make", *options, "--no-evaluate")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["env"] == "ProbeEnv"
-    assert (tmp_path / "runs" / "mine-elbert-po-1" / "agent.safetensors").exists()
+    folder = tmp_path / "runs" / "mine-elbert-po-1"
+    assert (folder / "agent.safetensors").exists()
+    assert not (folder / "evaluation.json").exists()
+    done = run("evaluate", str(folder), "--env", "mine.py:make", "--json")
+    assert done.returncode == 0, done.stderr
+    shown, stored = json.loads(done.stdout), json.loads((folder / "evaluation.json").read_text())
+    assert shown["env"] == stored["env"] == "ProbeEnv"
+    assert stored["reward"] == shown["reward"]
 
 
 def test_an_unexpected_error_of_the_system_is_a_message(monkeypatch, capsys):

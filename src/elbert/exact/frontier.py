@@ -6,7 +6,7 @@ Lending's frontier is exact (see `elbert.exact.lending`). In attention the point
 the limit exceeds (see `elbert.exact.fair_attention`), and in infectious no bound is known to us: only rules are shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -113,6 +113,7 @@ def frontier(
     delta: float | Sequence[float | None] | None = LIMITS,
     horizon: int | None = None,
     rules: bool = True,
+    tell: Callable[[int], None] | None = None,
     **parameters: Any,
 ) -> Frontier:
     """max reward subject to bias <= delta, for every delta.
@@ -122,6 +123,7 @@ def frontier(
         delta: a limit on the bias or several; None for no limit.
         horizon: steps of an episode; by default those over which policies are evaluated.
         rules: whether simple rules are shown beside it.
+        tell: is told how many limits are solved; attention's take seconds each.
         parameters: of the world.
     """
     entry = get_entry(env)
@@ -137,10 +139,10 @@ def frontier(
     names = (*_fair_rules(world, limits), *RULES.get(type(world), ())) if rules else ()
     beside = tuple(point for name in dict.fromkeys(names) if (point := _rule_point(entry.name, name, world)))
     if isinstance(world, Lending):
-        points = tuple(_lending_point(world, limit) for limit in limits)
+        points = _solved(lambda limit: _lending_point(world, limit), limits, tell)
         return Frontier(entry.name, steps, _is_exact(world), points, beside, _lending_note(world))
     if isinstance(world, Attention):
-        points = tuple(_attention_point(world, limit) for limit in limits)
+        points = _solved(lambda limit: _attention_point(world, limit), limits, tell)
         note = "Upper bounds that no policy within the limit exceeds; the best rules we know are beside them."
         return Frontier(entry.name, steps, False, points, beside, note)
     names = ("nobody", "exposed", "degree") if rules else ()
@@ -197,6 +199,20 @@ def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float],
         FrontierPoint(None if np.isinf(delta) else delta, value, value, None, None, None) for delta, value in bounds
     )
     return Frontier(get_entry(env).name, int(world.horizon), False, points, (), "Upper bounds that were stored.")
+
+
+def _solved(
+    point: Callable[[float | None], FrontierPoint],
+    limits: Sequence[float | None],
+    tell: Callable[[int], None] | None,
+) -> tuple[FrontierPoint, ...]:
+    """The points at the limits, one after another."""
+    points: list[FrontierPoint] = []
+    for limit in limits:
+        points.append(point(limit))
+        if tell is not None:
+            tell(len(points))
+    return tuple(points)
 
 
 def _rounded(bias: float) -> float:

@@ -19,17 +19,30 @@ SECONDS_BETWEEN_STANDINGS = 20.0
 
 
 @contextmanager
-def waiting(title: str, stream: TextIO | None = None) -> Iterator[Callable[[int], None]]:
-    """Says on stderr what is being waited for; the function it gives is told how many episodes are done."""
+def waiting(
+    title: str, stream: TextIO | None = None, *, unit: str = "episodes", total: int | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Says on stderr what is being waited for; the function it gives is told how many units are done."""
     from rich.console import Console
+
+    def counted(done: int) -> str:
+        return f"{done} {unit} done" if total is None else f"{done} of {total} {unit} done"
 
     console = Console(file=stream or sys.stderr)
     if not console.is_terminal:
+        last = time.monotonic()
+
+        def line(done: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+                last = time.monotonic()
+                console.print(f"{title} ... {counted(done)}", highlight=False, markup=False)
+
         console.print(f"{title} ...", highlight=False, markup=False)
-        yield lambda done: None
+        yield line
         return
     with console.status(Text(f"{title} ...")) as status:
-        yield lambda done: status.update(Text(f"{title} ... {done} episodes done"))
+        yield lambda done: status.update(Text(f"{title} ... {counted(done)}"))
 
 
 class LiveDisplay:
