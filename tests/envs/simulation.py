@@ -17,7 +17,11 @@ class Totals(NamedTuple):
     steps: int
 
 
-@partial(jax.jit, static_argnames=("policy", "episodes", "steps"))
+LONG = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+"""Millions of steps: here code that runs fast is worth its compilation, unlike in the other tests."""
+
+
+@partial(jax.jit, static_argnames=("policy", "episodes", "steps"), compiler_options=LONG)
 def _chunk(world, policy, key, episodes, steps):
     key_reset, key_course = jax.random.split(key)
 
