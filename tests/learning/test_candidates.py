@@ -158,16 +158,27 @@ def test_a_limit_that_was_never_felt_is_said(caplog):
     assert not caplog.text
 
 
-def test_judging_a_users_environment_takes_no_more_steps_than_training(monkeypatch):
+@pytest.mark.parametrize("at", [None, 3, 4])
+def test_judging_a_users_environment_takes_no_more_steps_than_training(at, tmp_path, monkeypatch):
     asked, evaluate = [], limits.evaluate
 
     def counted(one, *, episodes, seed):
         asked.append(episodes)
         return evaluate(one, episodes=episodes, seed=seed)
 
+    def interrupt(progress):
+        if progress.iteration == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
     monkeypatch.setattr(limits, "evaluate", counted)
     host = {"rollout": 32, "minibatch": 64, "hidden": [4], "copies": 4, "steps": 4 * 32 * 4, "epochs": 1}
-    elbert.train(lambda: ProbeEnv(horizon=16), max_bias=0.1, **host)
+    if at is not None:
+        with pytest.raises(InterruptedRunError):
+            elbert.train(
+                lambda: ProbeEnv(horizon=16), max_bias=0.1, out=tmp_path / "run", callbacks=[interrupt], **host
+            )
+        assert not asked
+    elbert.train(lambda: ProbeEnv(horizon=16), max_bias=0.1, out=tmp_path / "run", resume=True, **host)
     assert asked == [16, 16], "512 steps for 2 policies are 16 episodes of 16 steps each"
 
 

@@ -254,6 +254,12 @@ def test_agents_are_saved_and_loaded_without_code(whole, tmp_path):
         elbert.load(whole)
 
 
+def test_episodes_are_counted_on_from_seed_to_seed(whole):
+    told: list[int] = []
+    evaluate_run(whole, store=False, episodes=6, horizon=64, tick=told.append)
+    assert told == [6, 12]
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "pickle", "empty", "renamed setting"])
 def test_damaged_agents_are_refused_by_name(damage, whole, tmp_path):
     path = tmp_path / "agent.safetensors"

@@ -88,7 +88,11 @@ def evaluate_run(
         )
     # every seed meets episodes of its own, so that an interval over seeds covers both kinds of chance
     first = how.get("seed", 1)
-    evaluations = [evaluate(agent, **(how | {"seed": first + i})) for i, agent in enumerate(agents)]
+    tick, evaluations = how.pop("tick", None), []
+    for i, agent in enumerate(agents):
+        before = sum(one.episodes for one in evaluations)
+        counted = None if tick is None else lambda done, before=before: tick(before + done)
+        evaluations.append(evaluate(agent, **(how | {"seed": first + i, "tick": counted})))
     result = over_seeds(evaluations, [agent.about.seed for agent in agents])
     if store and (how.get("env") is None or world_of(path) is None):
         write_json(path / "evaluation.json", result | {"protocol": how.get("protocol", "default"), "agents": digest})

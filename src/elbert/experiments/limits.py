@@ -40,12 +40,11 @@ class Candidates:
         first = max(1, round(total * (1 - LAST)))
         self.iterations = sorted({round(first + (total - first) * i / (COUNT - 1)) for i in range(COUNT)})
         self.kept: dict[int, list[Agent]] = {}
-        self._steps, self._ended = 0, 0
+        self.ended = 0  # episodes of the first member; a run that goes on is told of those before
 
     def __call__(self, progress: Progress) -> None:
         """Keep the policy if its time has come."""
-        self._steps += self.trainer.settings.batch
-        self._ended += int(progress.metrics.episodes[0])
+        self.ended += int(progress.metrics.episodes[0])
         if progress.iteration in self.iterations:
             agents = agents_of(self.trainer, parameters=self.parameters, seconds=self.trainer.seconds)
             self.kept[progress.iteration] = agents
@@ -106,8 +105,8 @@ class Candidates:
         half, steps = protocol.episodes // HALF, self.trainer.settings.steps
         if protocol.horizon:
             return max(half, int(PART * steps / protocol.horizon))
-        length = self._steps / max(self._ended, 1)
-        return half if not length else max(FEWEST, min(half, int(steps / (len(self.kept) * length))))
+        length = self.trainer.iteration * self.trainer.settings.batch / max(self.ended, 1)
+        return max(FEWEST, min(half, int(steps / (len(self.kept) * length))))
 
 
 def _best(judged: Sequence[tuple[Agent, Evaluation]]) -> Agent:

@@ -135,6 +135,11 @@ class RunFolder:
             }
             self.rows.append(head | metric_row(one))
 
+    def episodes(self) -> int:
+        """How many of the first member have ended, by the metrics."""
+        members = len(self.config["seeds"])
+        return sum(int(row["episodes"]) for row in self.rows[::members])
+
     def write_metrics(self) -> None:
         """All rows, whole."""
         if not self.rows:
@@ -185,6 +190,7 @@ class RunFolder:
                 continue
             try:
                 self.rows = [row for row in self._read_rows() if int(row["iteration"]) <= trainer.iteration]
+                self.episodes()
             except (KeyError, TypeError, ValueError) as error:
                 raise FileError(
                     f"{self.path / 'metrics.csv'} is damaged ({error!r}). Move it away to go on without its rows."

@@ -176,6 +176,8 @@ def _run(
                 return [agent.placed(like) for agent, like in zip(agents, likes, strict=True)]
             for passed in run.restore(trainer):
                 logging.getLogger("elbert").warning("%s The checkpoint before it is used.", passed)
+            if candidates is not None:
+                candidates.ended = run.episodes()
             run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
         else:
             run = RunFolder.create(out, config)
