@@ -18,15 +18,15 @@ import numpy as np
 
 from elbert.envs.attention import Attention
 from elbert.envs.registry import ENTRIES
-from elbert.exact import attention, fair_attention, fair_schedules
+from elbert.exact import attention, attention_limits, attention_schedules
 from elbert.exact.attention import Array, schedule_totals
-from elbert.exact.fair_attention import Box, Multipliers, Proof, Search
-from elbert.exact.fair_schedules import looked_ahead, worth_of
+from elbert.exact.attention_limits import Box, Multipliers, Proof, Search
+from elbert.exact.attention_schedules import looked_ahead, worth_of
 from elbert.files import write_whole
 
 NAMES = ("attention", "attention-harder")
 PATH = Path(attention.__file__).with_name("attention_prices.json")
-FAIR = PATH.with_name(fair_attention.FILE)
+FAIR = PATH.with_name(attention_limits.FILE)
 HORIZON = attention.STORED_HORIZON
 LIMITS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
 SCHEDULES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.001)
@@ -57,7 +57,7 @@ def limits(steps: int) -> None:
     content = json.loads(FAIR.read_text()) if FAIR.exists() else {}
     for name in LIMITED:
         world = _world(name)
-        stored = {proof.delta: proof for proof in fair_attention.stored_proofs(world)} if name in content else {}
+        stored = {proof.delta: proof for proof in attention_limits.stored_proofs(world)} if name in content else {}
         search = Search(world, KNOTS.astype(float))
         centre = _point(search, attention.known_prices(world), np.zeros(world.groups), np.zeros(world.groups))
         rows = []
@@ -78,7 +78,7 @@ def bounds(_: int) -> None:
     content = json.loads(FAIR.read_text())
     for name in NAMES:
         world = _world(name)
-        rows = [[delta, fair_attention.fair_bound(world, delta).value] for delta in BOUNDS if name in LIMITED]
+        rows = [[delta, attention_limits.fair_bound(world, delta).value] for delta in BOUNDS if name in LIMITED]
         content[name]["bounds"] = [*rows, [None, attention.known_bound(world).value]]
         print(name, [(delta, round(value / HORIZON, 5)) for delta, value in content[name]["bounds"]])
         write_whole(FAIR, json.dumps(content))
@@ -89,8 +89,8 @@ def schedules(rounds: int) -> None:
     content = json.loads(FAIR.read_text())
     for name in NAMES:
         world = _world(name)
-        known = [one for _, one in fair_schedules.stored_schedules(world)]
-        proofs = fair_attention.stored_proofs(world)
+        known = [one for _, one in attention_schedules.stored_schedules(world)]
+        proofs = attention_limits.stored_proofs(world)
         none = np.zeros(world.groups)
         kept = []
         for delta in SCHEDULES:
@@ -100,11 +100,11 @@ def schedules(rounds: int) -> None:
             )
             known.append(looked_ahead(world, delta, sum(box) / 2, found, rounds=14)[0])
             best = max(known, key=lambda one, w=world, d=delta: worth_of(schedule_totals(w, one), HORIZON, d))
-            best = fair_schedules.improved(world, best, delta, rounds=rounds)
+            best = attention_schedules.improved(world, best, delta, rounds=rounds)
             known.append(best)
             totals = schedule_totals(world, best)
             print(f"{name}: {totals.reward / HORIZON:.5f} with a bias of {totals.bias:.5f}", flush=True)
-            kept += [fair_schedules.as_text(best)] if totals.bias <= delta else []
+            kept += [attention_schedules.as_text(best)] if totals.bias <= delta else []
         content.setdefault(name, {})["schedules"] = kept
         write_whole(FAIR, json.dumps(content))
 

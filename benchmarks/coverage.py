@@ -26,7 +26,7 @@ from elbert.fairness import (
     estimate_impact_ratio,
     estimate_rates,
 )
-from elbert.fairness.intervals import INTERVAL_METHODS
+from elbert.fairness.rate_intervals import INTERVAL_METHODS
 
 _SHAPE = 4.0  # of the activity's gamma distribution: its standard deviation is half its mean
 

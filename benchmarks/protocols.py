@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from elbert.experiments.protocols import evaluate, protocol_for
-from elbert.experiments.runs import RunFolder
+from elbert.experiments.evaluate import evaluate, protocol_for
+from elbert.experiments.run_folder import RunFolder
 
 
 def largest_difference(supply: np.ndarray, demand: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from PIL import Image
 
 import elbert
 from elbert.files import write_whole
-from elbert.gymnasium_ids import IDS
+from elbert.gym_ids import IDS
 from elbert.report.frontier import write_frontier
 from elbert.report.scatter import Point, point_of
 

@@ -38,7 +38,7 @@ def test_the_ids_are_there_whichever_is_imported_first():
     for first, second in (("elbert", "gymnasium"), ("gymnasium", "elbert")):
         code = f"import {first}\nimport {second}\n{use}"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "elbert.gymnasium_ids:make_vector_env"
+        assert done.stdout.strip() == "elbert.gym_ids:make_vector_env"
     code = "import gymnasium; env = gymnasium.make('elbert:elbert/Lending-v0'); print(env.reset(seed=0)[0].shape)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(11,)"
@@ -56,7 +56,7 @@ def test_asking_for_gymnasium_is_not_importing_it():
 
 def test_importing_twice_registers_once():
     code = (
-        "import sys, elbert, elbert.gymnasium_ids as ids\n"
+        "import sys, elbert, elbert.gym_ids as ids\n"
         "ids.register_when_imported()\n"
         "assert sum(type(f).__name__ == '_AfterGymnasium' for f in sys.meta_path) == 1\n"
         "import gymnasium\n"

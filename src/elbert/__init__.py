@@ -20,7 +20,7 @@ Names are imported when first used, so that `import elbert` is quick.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elbert.gymnasium_ids import register_when_imported
+from elbert.gym_ids import register_when_imported
 
 __version__ = "0.1.0"
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from elbert.errors import ElbertError, InvalidInputError, NotEstimableError
     from elbert.exact.frontier import frontier
-    from elbert.experiments.protocols import evaluate
-    from elbert.experiments.training import load, train, train_many
+    from elbert.experiments.evaluate import evaluate
+    from elbert.experiments.train import load, train, train_many
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
@@ -53,12 +53,12 @@ _HOMES = {
     "SupplyDemandVectorWrapper": "elbert.envs",
     "SupplyDemandWrapper": "elbert.envs",
     "check_env": "elbert.envs",
-    "evaluate": "elbert.experiments.protocols",
+    "evaluate": "elbert.experiments.evaluate",
     "frontier": "elbert.exact.frontier",
-    "load": "elbert.experiments.training",
+    "load": "elbert.experiments.train",
     "make_world": "elbert.envs",
-    "train": "elbert.experiments.training",
-    "train_many": "elbert.experiments.training",
+    "train": "elbert.experiments.train",
+    "train_many": "elbert.experiments.train",
 }
 _ROOMS = ("envs", "exact", "fairness", "learning")
 

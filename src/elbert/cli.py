@@ -38,7 +38,7 @@ def envs(
         Print JSON instead of a table.
     """
     from elbert.envs import ENTRIES, describe, get_entry
-    from elbert.report.environments import description, listing
+    from elbert.report.world_tables import description, listing
 
     known = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
     if as_json:
@@ -104,14 +104,14 @@ def train(
     as_json
         Print the evaluation as JSON.
     """
-    from elbert.experiments.commands import assignments, chosen_settings, run_folder
-    from elbert.experiments.compilation import keep_compiled
-    from elbert.experiments.evaluations import evaluate_run
-    from elbert.experiments.requests import environment_from
-    from elbert.experiments.training import train_many
+    from elbert.cli_arguments import assignments, chosen_settings, run_folder
+    from elbert.experiments.jit_cache import keep_compiled
+    from elbert.experiments.resolve import environment_from
+    from elbert.experiments.results import evaluate_run
+    from elbert.experiments.train import train_many
     from elbert.learning import Settings
     from elbert.report.live import LiveDisplay, waiting
-    from elbert.report.training import result_table
+    from elbert.report.results import result_table
 
     keep_compiled()
     folder = run_folder(env, method, out, resume=resume)
@@ -176,11 +176,11 @@ def evaluate(
     as_json
         Print JSON instead of a table.
     """
-    from elbert.experiments.compilation import keep_compiled
-    from elbert.experiments.evaluations import evaluate_run
-    from elbert.experiments.requests import environment_from
+    from elbert.experiments.jit_cache import keep_compiled
+    from elbert.experiments.resolve import environment_from
+    from elbert.experiments.results import evaluate_run
     from elbert.report.live import waiting
-    from elbert.report.training import result_table
+    from elbert.report.results import result_table
 
     keep_compiled()
     where = None if env is None else environment_from(env)
@@ -205,8 +205,8 @@ def runs(
     as_json
         Print JSON instead of a table.
     """
-    from elbert.experiments.runs import find_runs
-    from elbert.report.training import runs_table
+    from elbert.experiments.run_folder import find_runs
+    from elbert.report.results import runs_table
 
     found = list(find_runs(folder))
     _print_json([run.to_dict() for run in found]) if as_json else _console().print(runs_table(found))
@@ -229,11 +229,11 @@ def compare(
     as_json
         Print JSON instead of a table.
     """
-    from elbert.experiments.commands import names_of
-    from elbert.experiments.compilation import keep_compiled
-    from elbert.experiments.evaluations import compared
+    from elbert.cli_arguments import names_of
+    from elbert.experiments.jit_cache import keep_compiled
+    from elbert.experiments.results import compared
     from elbert.report.live import waiting
-    from elbert.report.training import comparison_table, write_comparison
+    from elbert.report.results import comparison_table, write_comparison
 
     keep_compiled()
     with waiting("looking up and evaluating") as tick:

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 
 import elbert
 from elbert.envs import ENTRIES, Attention, Infectious, Lending, WorldVectorEnv, make_world
-from elbert.gymnasium_ids import IDS
+from elbert.gym_ids import IDS
 
 NAMES = list(ENTRIES)
 COURSE = 25

@@ -10,7 +10,7 @@ import pytest
 import elbert
 from elbert.envs import EnvCheckError, check_env
 from elbert.errors import InvalidInputError
-from elbert.report.worlds import draw_world
+from elbert.report.world_pictures import draw_world
 
 from .own import Coin
 

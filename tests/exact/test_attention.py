@@ -8,7 +8,7 @@ import pytest
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
 from elbert.exact.attention import best_bound, bound_at, known_bound, known_schedule, schedule_totals, sites_of
-from elbert.exact.fair_schedules import fair_schedule
+from elbert.exact.attention_schedules import fair_schedule
 from elbert.exact.rules import get_rule
 
 

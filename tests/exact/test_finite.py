@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.exact.brute import climbed, gridded, tiny
 
 from elbert.errors import InvalidInputError
 from elbert.exact import FiniteSDMDP, NotWithinLimitError, best_policy
+from tests.exact.brute import climbed, gridded, tiny
 
 CASES = [
     pytest.param({"groups": groups, "criteria": criteria, "discount": discount}, id=f"{groups}g{criteria}c{discount}")

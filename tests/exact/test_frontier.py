@@ -14,13 +14,13 @@ from rich.console import Console
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at, frontier_for_picture
-from elbert.experiments import evaluations
-from elbert.experiments.evaluations import compared, evaluate_run, with_best_possible
+from elbert.experiments import results
+from elbert.experiments.results import compared, evaluate_run, with_best_possible
 from elbert.files import write_json
 from elbert.report import live
 from elbert.report.frontier import draw_frontier_line, frontier_table, write_frontier
+from elbert.report.results import comparison_rows, comparison_table, write_comparison
 from elbert.report.scatter import Point
-from elbert.report.training import comparison_rows, comparison_table, write_comparison
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_rules_are_evaluated_in_the_world_of_the_runs(tmp_path, monkeypatch):
         write_json(tmp_path / name / "config.json", {"parameters": parameters})
         write_json(tmp_path / name / "evaluation.json", dear | {"agents": nobody})
     asked = []
-    monkeypatch.setattr(evaluations, "evaluate_run", lambda path, **how: asked.append((path, how)) or (usual, []))
+    monkeypatch.setattr(results, "evaluate_run", lambda path, **how: asked.append((path, how)) or (usual, []))
     found = compared([("a", tmp_path / "a"), ("rule", rule), ("b", tmp_path / "b")])
     assert asked == [(rule, {"world": {"interest": 2.0}})]
     assert [name for name, _ in found] == ["a", "rule", "b"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elbert.errors import InvalidInputError, NotEstimableError
-from elbert.experiments.temporal import TRAJECTORY_A, TRAJECTORY_B, temporal_example
+from elbert.experiments.two_trajectories import TRAJECTORY_A, TRAJECTORY_B, temporal_example
 from elbert.fairness import decision_weights, stepwise_difference, stepwise_squared_difference
 
 A, B = TRAJECTORY_A, TRAJECTORY_B

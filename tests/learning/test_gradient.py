@@ -5,13 +5,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.learning.tiny import Tiny
 
 from elbert.fairness import squared_bias
 from elbert.learning import Learner, Settings, get_method
 from elbert.learning.advantages import penalty_of
 from elbert.learning.distributions import distribution_for
 from elbert.learning.rollout import collect, start
+from tests.learning.tiny import Tiny
 
 EPISODES, CHUNKS = 4000, 24
 

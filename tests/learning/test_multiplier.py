@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.learning.tiny import Probe, ProbeEnv
 
 import elbert
 from elbert.errors import InvalidInputError
@@ -15,6 +14,7 @@ from elbert.fairness.rates import Totals
 from elbert.learning import multiplier
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.multiplier import Seen, controlled, limited_advantage, linearised, slopes, squared_bias
+from tests.learning.tiny import Probe, ProbeEnv
 
 SMALL: dict[str, Any] = {
     "copies": 16,

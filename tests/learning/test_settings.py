@@ -8,8 +8,8 @@ import pytest
 import elbert
 from elbert.envs import ENTRIES
 from elbert.errors import InvalidInputError
+from elbert.experiments.evaluate import protocol_for
 from elbert.experiments.presets import PRESETS, preset_for
-from elbert.experiments.protocols import protocol_for
 from elbert.learning import METHODS, Settings
 
 

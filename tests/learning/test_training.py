@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from tests.learning.tiny import Probe, ProbeEnv, Tiny
 
 import elbert
 from elbert.errors import InvalidInputError
@@ -17,6 +16,7 @@ from elbert.learning import DivergedError, Learner, Member, Settings, Trainer, W
 from elbert.learning.distributions import distribution_for
 from elbert.learning.networks import Model, Moments
 from elbert.learning.rollout import collect, start
+from tests.learning.tiny import Probe, ProbeEnv, Tiny
 
 SMALL: dict[str, Any] = {
     "copies": 16,

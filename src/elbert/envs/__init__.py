@@ -1,21 +1,21 @@
 """Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium."""
 
 from elbert.envs.attention import Attention, AttentionState
-from elbert.envs.bridge import ResetNeededError, WorldEnv
-from elbert.envs.checker import EnvCheckError, EnvReport, check_env
 from elbert.envs.graphs import karate_club
-from elbert.envs.infectious import DOSES_PER_INFECTION, INFECTED, RECOVERED, SUSCEPTIBLE, Infectious, InfectiousState
-from elbert.envs.lending import Lending, LendingState
-from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, get_entry, make_world
-from elbert.envs.vector import WorldVectorEnv
-from elbert.envs.world import TimeStep, World
-from elbert.envs.wrappers import (
+from elbert.envs.gym_checker import EnvCheckError, EnvReport, check_env
+from elbert.envs.gym_env import ResetNeededError, WorldEnv
+from elbert.envs.gym_vector_env import WorldVectorEnv
+from elbert.envs.gym_wrappers import (
     NotionVectorWrapper,
     NotionWrapper,
     SupplyDemandVectorWrapper,
     SupplyDemandWrapper,
     Transition,
 )
+from elbert.envs.infectious import DOSES_PER_INFECTION, INFECTED, RECOVERED, SUSCEPTIBLE, Infectious, InfectiousState
+from elbert.envs.lending import Lending, LendingState
+from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, get_entry, make_world
+from elbert.envs.world import TimeStep, World
 
 __all__ = [
     "DOSES_PER_INFECTION",

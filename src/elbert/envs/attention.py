@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.checks import as_whole
 from elbert.envs.parameters import Number, Numbers, as_count, as_float, as_row
 from elbert.envs.poisson import poisson
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import as_whole, has_values
+from elbert.fairness.arrays import has_values
 from elbert.fairness.notions import DISCOVERY_PROBABILITY, Notion
 
 LOGIT_LIMIT = 3.0

@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.checks import as_whole
 from elbert.envs.graphs import GraphLike, GroupsLike, as_network
 from elbert.envs.parameters import Number, as_count, as_probability, stored
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import as_whole
 from elbert.fairness.notions import Criterion, Notion
 
 SUSCEPTIBLE, INFECTED, RECOVERED = 0, 1, 2

@@ -5,11 +5,11 @@ best_policy(mdp, delta=0.05)         # the most reward with a bias of at most 0.
 best_lending(world, delta=0.05)      # the same in lending, at population level
 """
 
-from elbert.exact.components import ComponentsProgram
+from elbert.exact.branch_and_bound import Best, NotWithinLimitError, best_within
+from elbert.exact.column_generation import ComponentsProgram
 from elbert.exact.finite import FiniteSDMDP, Totals
 from elbert.exact.lending import best_lending, lending_groups, lending_program
 from elbert.exact.occupancy import OccupancyProgram, best_policy
-from elbert.exact.search import Best, NotWithinLimitError, best_within
 
 __all__ = [
     "Best",

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import ArrayLike, as_array, as_number, as_pair, as_whole
+from elbert.fairness.arrays import ArrayLike, as_array, as_pair
 
 Array = np.ndarray[Any, Any]
 

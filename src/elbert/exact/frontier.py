@@ -3,7 +3,7 @@
     elbert.frontier("lending", delta=[0, 0.01, 0.05])
 
 Lending's frontier is exact (see `elbert.exact.lending`). In attention the points are upper bounds that no policy within
-the limit exceeds (see `elbert.exact.fair_attention`), and in infectious no bound is known to us: only rules are shown.
+the limit exceeds (see `elbert.exact.attention_limits`). In infectious no bound is known to us: only rules are shown.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elbert.checks import as_number
 from elbert.envs import get_entry
 from elbert.envs.attention import Attention
 from elbert.envs.lending import Lending
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
-from elbert.exact.search import best_within
-from elbert.fairness.arrays import as_number
+from elbert.exact.branch_and_bound import best_within
 
 LIMITS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, None)
 """Of the frontier where none are given; None is no limit."""
@@ -222,7 +222,7 @@ def _rounded(bias: float) -> float:
 
 def _stored_bounds(world: Attention) -> list[tuple[float, float]]:
     """(delta, reward per step that no policy within it exceeds)."""
-    from elbert.exact.fair_attention import stored_bounds
+    from elbert.exact.attention_limits import stored_bounds
 
     return [(delta, value / int(world.horizon)) for delta, value in stored_bounds(world)]
 
@@ -284,7 +284,7 @@ def _lending_note(world: Lending) -> str:
 
 
 def _attention_point(world: Attention, limit: float | None) -> FrontierPoint:
-    from elbert.exact.fair_attention import fair_bound
+    from elbert.exact.attention_limits import fair_bound
 
     found, steps = fair_bound(world, np.inf if limit is None else float(limit)), int(world.horizon)
     return FrontierPoint(limit, found.value / steps, found.value / steps, None, None, found.price / steps)
@@ -294,7 +294,7 @@ def _fair_rules(world: World, limits: Sequence[float | None]) -> list[str]:
     """Schedules that are known within the limits, where some are stored."""
     if not isinstance(world, Attention):
         return []
-    from elbert.exact.fair_schedules import stored_schedules
+    from elbert.exact.attention_schedules import stored_schedules
 
     known = [bias for bias, _ in stored_schedules(world)]
     return [f"best-{limit:g}" for limit in limits if limit is not None and known and known[0] <= limit]
@@ -317,7 +317,7 @@ def _values_of(env: str, name: str, world: World) -> RulePoint:
         return RulePoint(f"rule:{env}/{name}", totals.reward / int(world.horizon), totals.bias, False)
     if isinstance(world, Attention) and name.startswith("best"):
         from elbert.exact.attention import schedule_totals
-        from elbert.exact.fair_schedules import fair_schedule
+        from elbert.exact.attention_schedules import fair_schedule
 
         limit = name.partition("-")[2]
         totals = schedule_totals(world, fair_schedule(world, float(limit) if limit else np.inf))

@@ -19,9 +19,9 @@ import numpy as np
 
 from elbert.envs.lending import Lending
 from elbert.errors import InvalidInputError
-from elbert.exact.components import ComponentsProgram, mixed_policy
+from elbert.exact.branch_and_bound import Best, best_within
+from elbert.exact.column_generation import ComponentsProgram, mixed_policy
 from elbert.exact.finite import Array, FiniteSDMDP, Totals
-from elbert.exact.search import Best, best_within
 
 STARTING_RATES = (0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
 STARTING_PRICES = (-0.5, -0.1, 0.1, 0.3, 0.6, 1.0, 2.0)

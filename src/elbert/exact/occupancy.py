@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
+from elbert.exact.branch_and_bound import Best, Relaxed, best_within
 from elbert.exact.finite import Array, FiniteSDMDP
-from elbert.exact.search import Best, Relaxed, best_within
 
 LARGEST_PROGRAM = 2_000_000
 """Beyond so many variables a linear program would not end in reasonable time."""

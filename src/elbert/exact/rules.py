@@ -172,7 +172,7 @@ def best_schedule(delta: float) -> Callable[[Attention], Act]:
 
     def make(world: Attention) -> Act:
         _check_units(world)
-        from elbert.exact.fair_schedules import fair_schedule
+        from elbert.exact.attention_schedules import fair_schedule
 
         table = np.asarray(fair_schedule(world, delta), np.float32)  # [horizon, sites]
         return lambda key, state: logits_for(jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1)])

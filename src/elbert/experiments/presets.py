@@ -66,7 +66,7 @@ def preset_for(name: str, env: str, method: str) -> Preset:
 
 def _read(name: str) -> tuple[dict[str, Any], str]:
     if name in PRESETS:
-        return tomllib.loads((files("elbert.experiments") / "presets" / f"{name}.toml").read_text("utf-8")), name
+        return tomllib.loads((files("elbert.experiments") / "data" / f"{name}.toml").read_text("utf-8")), name
     path = Path(name)
     if path.suffix != ".toml":
         near = difflib.get_close_matches(name, PRESETS, n=1)

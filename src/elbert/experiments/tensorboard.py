@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from elbert.errors import ElbertError
-from elbert.experiments.runs import metric_row
+from elbert.experiments.run_folder import metric_row
 from elbert.learning import Metrics, Progress
 
 

@@ -10,10 +10,10 @@ This room knows no environment, no network and no file: arrays of supply and dem
 - `benefits`: all of it in one result object.
 """
 
+from elbert.fairness.across_seeds import SeedSummary, interquartile_mean, summarise_seeds
 from elbert.fairness.arrays import Array, ArrayLike
-from elbert.fairness.benefits import BenefitReport, CriterionBenefit, GroupBenefit, benefit_report
-from elbert.fairness.episodes import EpisodeTotals, NotEstimable
-from elbert.fairness.inference import (
+from elbert.fairness.benefit_report import BenefitReport, CriterionBenefit, GroupBenefit, benefit_report
+from elbert.fairness.bias_inference import (
     BiasEstimate,
     BiasTest,
     ImpactRatioEstimate,
@@ -21,7 +21,7 @@ from elbert.fairness.inference import (
     estimate_bias,
     estimate_impact_ratio,
 )
-from elbert.fairness.intervals import MeanEstimate, RateEstimates, estimate_rates, mean_interval
+from elbert.fairness.episode_totals import EpisodeTotals, NotEstimable
 from elbert.fairness.notions import (
     ACCURACY_PARITY,
     DEMOGRAPHIC_PARITY,
@@ -34,6 +34,7 @@ from elbert.fairness.notions import (
     get_notion,
 )
 from elbert.fairness.penalties import Penalty, penalty_slope, squared_bias
+from elbert.fairness.rate_intervals import MeanEstimate, RateEstimates, estimate_rates, mean_interval
 from elbert.fairness.rates import (
     Totals,
     benefit_rate,
@@ -44,7 +45,6 @@ from elbert.fairness.rates import (
     soft_bias,
     totals,
 )
-from elbert.fairness.seeds import SeedSummary, interquartile_mean, summarise_seeds
 from elbert.fairness.stepwise import decision_weights, stepwise_difference, stepwise_squared_difference
 
 __all__ = [

@@ -7,7 +7,6 @@ Values can be inspected only where they are known. Inside `jax.jit` or `jax.vmap
 yet, so there only shapes are checked and what cannot be said becomes NaN, as each function documents.
 """
 
-import numbers
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
@@ -91,24 +90,6 @@ def check_amounts(supply: np.ndarray[Any, Any], demand: np.ndarray[Any, Any], *,
     if bounded:
         order = "Under this notion nobody receives more than is due; is the order of the arguments supply, demand?"
         _refuse("supply", supply, supply > demand * (1 + SUPPLY_TOLERANCE), "exceeds demand", order)
-
-
-def as_number(value: Any, name: str, need: str, *, low: float = -np.inf, high: float = np.inf) -> Any:
-    """A single number from low to high; a traced one passes as it is. `need` says what makes sense."""
-    if not has_values(value):
-        return value
-    real = isinstance(value, numbers.Real | np.ndarray) or namespace(value) is not np
-    single = real and not isinstance(value, bool) and np.asarray(value).ndim == 0
-    if not single or not low <= float(value) <= high:
-        raise InvalidInputError(f"{name} is {value!r}. Give {need}.")
-    return value
-
-
-def as_whole(value: Any, name: str, need: str, *, low: int) -> int:
-    """A whole number of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < low:
-        raise InvalidInputError(f"{name} is {value!r}. Give {need}.")
-    return int(value)
 
 
 def _refuse(name: str, values: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any], what: str, what_to_do: str) -> None:

@@ -20,8 +20,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from elbert.checks import as_whole
 from elbert.errors import InvalidInputError
-from elbert.fairness.arrays import ArrayLike, as_array, as_whole, check_amounts, has_values, namespace
+from elbert.fairness.arrays import ArrayLike, as_array, check_amounts, has_values, namespace
 from elbert.fairness.rates import Totals
 
 Amount: TypeAlias = Callable[[Any, Any], Any]

@@ -13,17 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError, NotEstimableError
-from elbert.fairness.arrays import (
-    Array,
-    ArrayLike,
-    as_array,
-    as_number,
-    as_pair,
-    as_whole,
-    has_values,
-    namespace,
-)
+from elbert.fairness.arrays import Array, ArrayLike, as_array, as_pair, has_values, namespace
 
 DEFAULT_BETA = 20.0
 """Temperature of the soft bias in the paper's experiments."""

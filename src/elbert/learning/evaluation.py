@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.checks import as_whole
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, NotEstimableError
-from elbert.fairness.arrays import as_whole
-from elbert.fairness.benefits import BenefitReport, CriterionBenefit, benefit_report
-from elbert.fairness.inference import BiasTest
-from elbert.fairness.intervals import MeanEstimate, mean_interval
+from elbert.fairness.benefit_report import BenefitReport, CriterionBenefit, benefit_report
+from elbert.fairness.bias_inference import BiasTest
+from elbert.fairness.rate_intervals import MeanEstimate, mean_interval
 from elbert.learning.host import HostCopies
 from elbert.learning.networks import Model, Moments, Weights
 from elbert.learning.rollout import Copies, start

@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import iterate
 
-from elbert.envs.infos import vector_benefits
-from elbert.envs.wrappers import autoreset_mode
+from elbert.envs.gym_infos import vector_benefits
+from elbert.envs.gym_wrappers import autoreset_mode
 from elbert.learning.estimates import Rollout
 from elbert.learning.networks import Model, Moments, Weights
 from elbert.learning.problem import HostProblem

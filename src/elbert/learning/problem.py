@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from elbert.envs import World, WorldEnv, WorldVectorEnv, make_world
-from elbert.envs.infos import vector_benefits
-from elbert.envs.wrappers import autoreset_mode
+from elbert.envs.gym_infos import vector_benefits
+from elbert.envs.gym_wrappers import autoreset_mode
 from elbert.errors import InvalidInputError
 from elbert.learning.distributions import Distribution, distribution_for
 

@@ -11,7 +11,7 @@ import numpy as np
 from rich.markup import escape
 from rich.text import Text
 
-from elbert.experiments.reproduction import Standing
+from elbert.experiments.jobs import Standing
 from elbert.learning import Progress
 
 SECONDS_BETWEEN_LINES = 5.0

@@ -9,13 +9,13 @@ from rich.console import RenderableType
 
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
-from elbert.experiments.plans import Experiment, experiment, known_experiments
-from elbert.experiments.reproduction import Teller, train_experiments
-from elbert.experiments.temporal import temporal_example
-from elbert.experiments.verdicts import rows_of
+from elbert.experiments.jobs import Teller, train_experiments
+from elbert.experiments.paper import Experiment, experiment, known_experiments
+from elbert.experiments.published import rows_of
+from elbert.experiments.two_trajectories import temporal_example
 from elbert.files import write_whole
-from elbert.report.reproduction import experiment_table, write_experiment
-from elbert.report.temporal import EXPLANATION, rich_table, write_temporal
+from elbert.report.paper import experiment_table, write_experiment
+from elbert.report.two_trajectories import EXPLANATION, rich_table, write_temporal
 
 
 @dataclass(frozen=True)

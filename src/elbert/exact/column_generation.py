@@ -1,0 +1,245 @@
+"""Many independent parts under one limit on the bias: column generation.
+
+Each group lives in a small MDP of its own, and only the band of rates joins them. Given the prices low_kg, high_kg >= 0
+the groups part, and each answers by itself:
+
+    V_g(rho) = max over its policies of  R_g + sum_k low_kg (S_kg - rho_k D_kg) + high_kg ((rho_k + delta) D_kg - S_kg)
+
+sum_g V_g is a bound for every rho. The answers' totals are collected as columns, a small linear program mixes them to
+the best policy so far, and its prices ask for the next answers, until the mixture reaches the bound.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elbert.errors import ElbertError, InvalidInputError
+from elbert.exact.branch_and_bound import Relaxed
+from elbert.exact.finite import Array, FiniteSDMDP, Totals
+
+MOST_ROUNDS = 200
+PENALTY = 1e3
+"""What a unit of supply outside the band costs, in units of the largest reward of a step: more than any price."""
+
+
+class Column(NamedTuple):
+    """What one deterministic policy of one group adds up to."""
+
+    reward: float
+    supply: Array  # [criteria]
+    demand: Array  # [criteria]
+    weights: Array  # [states, actions] to which it is the best response
+
+
+class Mixture(NamedTuple):
+    """A policy of every group: deterministic ones, each with its share of the episodes."""
+
+    columns: tuple[tuple[Column, ...], ...]  # of each group
+    shares: tuple[Array, ...]  # [columns] of each group, summing to 1
+
+
+class ComponentsProgram:
+    """Groups that live apart, each a finite SD-MDP with one group and all with the same horizon, as a `Program`."""
+
+    def __init__(self, parts: Sequence[FiniteSDMDP], *, tolerance: float = 2e-8) -> None:
+        """`tolerance` times max(1, |largest reward|) is how close mixture and bound must come in each box."""
+        assert all(part.groups == 1 and part.horizon == parts[0].horizon for part in parts)
+        self.parts, self.tolerance = tuple(parts), tolerance
+        self.columns: list[list[Column]] = [[] for _ in parts]
+        self.penalty = PENALTY * max(float(np.abs(part.reward).max()) for part in parts)
+        self.answers = 0
+
+    @property
+    def criteria(self) -> int:
+        """Of every group."""
+        return self.parts[0].criteria
+
+    @cached_property
+    def _least(self) -> float:
+        return -float(self._respond([(g, -part.reward) for g, part in enumerate(self.parts)], keep=False).sum())
+
+    @cached_property
+    def _free(self) -> Relaxed:
+        value = self._respond([(g, part.reward) for g, part in enumerate(self.parts)])
+        chosen = tuple((max(columns, key=lambda column: column.reward),) for columns in self.columns)
+        totals = _totals(chosen, [np.ones(1)] * len(chosen))
+        return Relaxed(float(value.sum()), totals, 0.0, Mixture(chosen, (np.ones(1),) * len(chosen)))
+
+    def explore(self, weights: Iterable[Sequence[Array]]) -> None:
+        """Columns to start from: the best responses of each group to some weights.   [groups][any][states, actions]"""
+        self._respond([(g, one) for g, some in enumerate(weights) for one in some])
+
+    def free(self) -> Relaxed:
+        """Each group's best policy."""
+        return self._free
+
+    def highest_rates(self) -> Array:
+        """min_g max over policies of S_kg / D_kg, which bounded notions keep within 1.   [criteria]"""
+        if any(((p.demand <= 0) & (p.supply > 0)).any() for p in self.parts):
+            raise InvalidInputError(
+                "A group can be given supply without demand, so that its rate can grow without bound. Use a notion "
+                "whose supply never exceeds its demand."
+            )
+        ratio = [np.where(p.demand > 0, p.supply / np.where(p.demand > 0, p.demand, 1.0), 0.0) for p in self.parts]
+        return np.min([one.max(axis=(0, 1, 3)) for one in ratio], axis=0)
+
+    def relaxed(self, corners: Array, delta: float) -> Relaxed | None:
+        """Columns are added until the mixture over the corners [corners, criteria] meets its bound."""
+        room = self.tolerance * max(1.0, abs(self.free().bound))
+        bound, count = np.inf, len(corners)
+        for _ in range(MOST_ROUNDS):
+            value, mixed, low, high = self._master(corners, delta)
+            asked = [
+                (g, part.reward + _band(part, corner, delta, low[:, g], high[:, g]))
+                for corner in corners
+                for g, part in enumerate(self.parts)
+            ]
+            before = [len(columns) for columns in self.columns]
+            bound = min(bound, float(self._respond(asked).reshape(count, -1).sum(axis=1).max()))
+            if bound < self._least:
+                return None  # a bound below the least reward: nobody is within the limit here
+            if bound <= value + room or before == [len(columns) for columns in self.columns]:
+                break
+        else:
+            raise ElbertError(f"Column generation did not end within {MOST_ROUNDS} rounds; this is a mistake of ours.")
+        kept = [np.flatnonzero(share > 1e-12) for share in mixed]
+        chosen = tuple(tuple(columns[i] for i in keep) for columns, keep in zip(self.columns, kept, strict=True))
+        shares = tuple(share[keep] / share[keep].sum() for share, keep in zip(mixed, kept, strict=True))
+        totals = _totals(chosen, shares)
+        price = float((high * totals.demand).sum())
+        return Relaxed(bound, totals, price, Mixture(chosen, shares))
+
+    def _master(self, corners: Array, delta: float) -> tuple[float, list[Array], Array, Array]:
+        """The best mixture of the columns, its value, shares of each group's columns, and prices [criteria, groups]."""
+        from scipy.optimize import linprog
+
+        groups, criteria, count = len(self.parts), self.criteria, len(corners)
+        sizes = [len(columns) for columns in self.columns]
+        reward, rows, short, over = [], [], [], []
+        for c, corner in enumerate(corners):
+            for g, columns in enumerate(self.columns):
+                given, due = np.array([x.supply for x in columns]).T, np.array([x.demand for x in columns]).T
+                reward.append([column.reward for column in columns])
+                rows.append(np.full(len(columns), c * groups + g))
+                for limits, gap in (
+                    (short, corner[:, None] * due - given),
+                    (over, given - (corner[:, None] + delta) * due),
+                ):
+                    block = np.zeros((criteria, groups, len(columns)))
+                    block[:, g] = gap
+                    limits.append(block.reshape(criteria * groups, -1))
+        gain, row = np.concatenate(reward), np.concatenate(rows)
+        limits = np.concatenate([np.concatenate(short, axis=1), np.concatenate(over, axis=1)])
+        slack = len(limits)
+        equal = np.zeros((count * groups + 1, len(gain) + count + slack))
+        equal[row, np.arange(len(gain))] = 1.0
+        for c in range(count):
+            equal[c * groups : (c + 1) * groups, len(gain) + c] = -1.0
+        equal[-1, len(gain) : len(gain) + count] = 1.0
+        right = np.zeros(len(equal))
+        right[-1] = 1.0
+        done = linprog(
+            np.concatenate([-gain, np.zeros(count), np.full(slack, self.penalty)]),
+            A_ub=np.concatenate([limits, np.zeros((slack, count)), -np.eye(slack)], axis=1),
+            b_ub=np.zeros(slack),
+            A_eq=equal,
+            b_eq=right,
+            method="highs-ds",
+        )
+        if done.status != 0:
+            raise ElbertError(f"HiGHS did not solve the mixture of columns: {done.message}")
+        prices = np.maximum(-done.ineqlin.marginals, 0.0).reshape(2, criteria, groups)
+        shares = [np.zeros(size) for size in sizes]
+        for part, c_g in zip(
+            np.split(done.x[: len(gain)], np.cumsum(sizes * count)[:-1]), range(count * groups), strict=True
+        ):
+            shares[c_g % groups] += part
+        return -float(done.fun), shares, prices[0], prices[1]
+
+    def _respond(self, asked: Sequence[tuple[int, Array]], *, keep: bool = True) -> Array:
+        """Values [asked] of the best responses to weights; their totals become columns."""
+        gain = np.stack([weights for _, weights in asked])
+        parts = [self.parts[g] for g, _ in asked]
+        signals = np.stack(
+            [np.concatenate([p.reward[..., None], p.supply[..., 0], p.demand[..., 0]], axis=-1) for p in parts]
+        )
+        horizon = parts[0].horizon
+        assert horizon is not None
+        value, sums = _induction(
+            np.stack([p.transition for p in parts]), gain, signals, np.stack([p.start for p in parts]), horizon
+        )
+        self.answers += len(asked)
+        if keep:
+            for (g, weights), total in zip(asked, sums, strict=True):
+                one = Column(float(total[0]), total[1 : 1 + self.criteria], total[1 + self.criteria :], weights)
+                close = (np.allclose(_flat(one), _flat(other), rtol=1e-12, atol=0) for other in self.columns[g])
+                if not any(close):
+                    self.columns[g].append(one)
+        return value
+
+
+def mixed_policy(program: ComponentsProgram, mixture: Mixture) -> Array:
+    """pi_t(a | s) = sum_j w_j x_j,t(s, a) / sum_j w_j x_j,t(s): one policy per group with the mixture's totals.
+
+    -> [groups, horizon, states, actions]. States that are never met follow the first column.
+    """
+    policies = []
+    for part, columns, shares in zip(program.parts, mixture.columns, mixture.shares, strict=True):
+        choice = part.best_response(np.stack([column.weights for column in columns])).choice
+        each = np.eye(part.actions)[choice]  # [columns, horizon, states, actions]
+        joint = np.sum([w * part.occupancy(one) for w, one in zip(shares, each, strict=True)], axis=0)
+        visits = joint.sum(axis=-1, keepdims=True)
+        policies.append(np.where(visits > 0, joint / np.where(visits > 0, visits, 1.0), each[0]))
+    return np.stack(policies)
+
+
+def _band(part: FiniteSDMDP, corner: Array, delta: float, low: Array, high: Array) -> Array:
+    """low (S - rho D) + high ((rho + delta) D - S) of a step, over criteria.   -> [states, actions]"""
+    given, due = part.supply[..., 0], part.demand[..., 0]
+    return (given * (low - high) + due * (high * (corner + delta) - low * corner)).sum(axis=-1)
+
+
+def _totals(columns: Sequence[Sequence[Column]], shares: Sequence[Array]) -> Totals:
+    reward = sum(float(s @ [c.reward for c in part]) for part, s in zip(columns, shares, strict=True))
+    supply, demand = (
+        np.stack([s @ np.array([getattr(c, name) for c in part]) for part, s in zip(columns, shares, strict=True)], 1)
+        for name in ("supply", "demand")
+    )
+    return Totals(reward, supply, demand)
+
+
+def _flat(column: Column) -> Array:
+    return np.concatenate([[column.reward], column.supply, column.demand])
+
+
+def _induction(transition: Array, gain: Array, signals: Array, start: Array, horizon: int) -> tuple[Array, Array]:
+    """Backward induction in float64, compiled: values [B], and totals of all signals [B, signals] on the way.
+
+    A long horizon makes it too slow in plain Python; JAX steps it some twenty times as fast.
+    """
+    import jax
+
+    with jax.enable_x64(True):
+        value, sums = _compiled()(transition, gain, signals, horizon)
+    return np.einsum("bs,bs->b", np.asarray(value), start), np.einsum("bsn,bs->bn", np.asarray(sums), start)
+
+
+@cache
+def _compiled() -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    def run(transition: Any, gain: Any, signals: Any, horizon: Any) -> Any:
+        everything = jnp.concatenate([gain[..., None], signals], axis=-1)  # [B, S, A, 1 + signals]
+
+        def step(_: Any, ahead: Any) -> Any:
+            later = everything + jnp.einsum("bsap,bpn->bsan", transition, ahead)
+            best = jnp.argmax(later[..., 0], axis=-1)
+            return jnp.take_along_axis(later, best[:, :, None, None], axis=2)[:, :, 0]
+
+        ahead = jax.lax.fori_loop(0, horizon, step, jnp.zeros_like(everything[:, :, 0]))
+        return ahead[..., 0], ahead[..., 1:]
+
+    return jax.jit(run)

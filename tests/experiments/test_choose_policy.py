@@ -1,0 +1,193 @@
+"""The final policy under a limit: candidates on disk, damaged, interrupted, and with several criteria."""
+
+import logging
+import os
+import signal
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import elbert
+from elbert.experiments import choose_policy
+from elbert.experiments.choose_policy import Candidates
+from elbert.experiments.results import evaluate_run
+from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.train import InterruptedRunError
+from elbert.learning import Settings, Trainer, WorldProblem
+from elbert.learning.agent import agents_of
+from tests.learning.tiny import Probe, ProbeEnv
+
+SHORT: dict[str, Any] = {"copies": 16, "rollout": 32, "minibatch": 128, "hidden": [8], "steps": 16 * 32 * 10}
+
+
+def same_policy(one, other):
+    pairs = zip(jax.tree.leaves(one.weights), jax.tree.leaves(other.weights), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return elbert.train(Probe(), max_bias=0.1, **SHORT)
+
+
+def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, caplog, monkeypatch):
+    trainer = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT | {"max_bias": 0.1}))
+    assert Candidates(trainer, None, None).iterations == [8, 9, 10]
+    found = elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
+    assert same_policy(found, agent), "in a folder or in memory"
+    paths = sorted((tmp_path / "candidates").iterdir())
+    assert len(paths) == 3
+    stored = RunFolder(tmp_path).agents()[0]
+    assert same_policy(stored, agent)
+    assert stored.about.price is not None
+    assert stored.about.price > 0
+    judged = []
+    with monkeypatch.context() as patch:
+        patch.setattr(choose_policy, "_best", lambda found: judged.append(len(found)) or found[0][0])
+        again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
+        assert same_policy(again, agent), "what is finished is not chosen again"
+        assert again.evaluate(4).episodes == 4, "and knows its environment"
+        assert not judged
+    RunFolder(tmp_path).note(status="interrupted")
+    again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
+    assert same_policy(again, agent), "chosen anew from the files"
+    head = (tmp_path / "metrics.csv").read_text().splitlines()[0]
+    assert {"mu", "price", "limited_bias"} <= set(head.split(","))
+    kept = [elbert.load(path) for path in paths]
+    assert sum(same_policy(one, agent) for one in kept) == 1
+    chosen = next(path for path, one in zip(paths, kept, strict=True) if same_policy(one, agent))
+    chosen.write_bytes(chosen.read_bytes()[:100])
+    RunFolder(tmp_path).note(status="interrupted")
+    with caplog.at_level(logging.WARNING, logger="elbert"):
+        other = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
+    assert chosen.name in caplog.text
+    assert "chosen without it" in caplog.text
+    assert any(same_policy(other, one) for one in kept)
+    assert not same_policy(other, agent)
+
+
+def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path, monkeypatch):
+    evaluate, seen = choose_policy.evaluate, []
+
+    def interrupted(one, **how):
+        seen.append(one)
+        os.kill(os.getpid(), signal.SIGINT)
+        return evaluate(one, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(choose_policy, "evaluate", interrupted)
+        with pytest.raises(InterruptedRunError, match="Stopped after iteration 10 of 10"):
+            elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
+    assert len(seen) == 1
+    run = RunFolder(tmp_path)
+    assert run.manifest["status"] == "interrupted"
+    evaluate_run(tmp_path, env=Probe(), episodes=4)
+    assert run.evaluation() is not None
+    told: list[str] = []
+
+    class Listener:
+        def __call__(self, progress):
+            told.append("iteration")
+
+        def tell(self, text):
+            told.append(text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(choose_policy, "_best", lambda found: found[0][0])
+        first = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, callbacks=[Listener()], **SHORT)
+    assert told == [f"judging the last policies, {i} of 3" for i in (1, 2, 3)]
+    assert first.about.steps == 16 * 32 * 8
+    assert run.manifest["status"] == "finished"
+    assert run.evaluation() is None, "it was of the policy before the choice"
+
+
+@pytest.mark.parametrize("at", [5, 9, 10])
+def test_a_stopped_run_goes_on_to_the_same_choice(agent, at, tmp_path):
+    def interrupt(progress):
+        if progress.iteration == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(InterruptedRunError, match=f"Stopped after iteration {at} of 10"):
+        elbert.train(Probe(), max_bias=0.1, out=tmp_path, callbacks=[interrupt], **SHORT)
+    again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
+    assert same_policy(again, agent)
+
+
+def test_a_signal_during_the_last_judgement_ends_the_command(tmp_path, monkeypatch):
+    evaluate = choose_policy.evaluate
+
+    def interrupted(one, **how):
+        if one.about.steps == SHORT["steps"]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(one, **how)
+
+    monkeypatch.setattr(choose_policy, "evaluate", interrupted)
+    with pytest.raises(InterruptedRunError, match="Stopped when the training had ended"):
+        elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
+    assert RunFolder(tmp_path).manifest["status"] == "finished"
+
+
+def test_the_policy_that_is_kept_is_an_average():
+    trainer = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT | {"max_bias": 0.1}))
+    weights = [jax.tree.leaves(progress.trainer.state.weights.actor) for progress in trainer]
+    mean = weights[0]
+    for later in weights[1:]:  # over at least 3 iterations: 2 / 3 of the mean so far and 1 / 3 of what is new
+        mean = [2 / 3 * old + new / 3 for old, new in zip(mean, later, strict=True)]
+    kept = agents_of(trainer, parameters=None, seconds=0.0)[0]
+    for one, other in zip(jax.tree.leaves(kept.weights.actor), mean, strict=True):
+        np.testing.assert_allclose(one, other[0], rtol=1e-4, atol=1e-6)
+    plain = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT))
+    assert plain.state.average is None
+
+
+def test_a_training_that_a_callback_ends_is_judged_by_its_last_policy():
+    agent = elbert.train(Probe(), max_bias=0.1, callbacks=[lambda progress: progress.iteration < 4], **SHORT)
+    assert agent.about.steps == 4 * 16 * 32
+
+
+def test_a_limit_that_was_never_felt_is_said(caplog):
+    host = {"rollout": 8, "minibatch": 32, "hidden": [4], "copies": 4, "steps": 4 * 8 * 2, "epochs": 1}
+    with caplog.at_level(logging.WARNING, logger="elbert"):
+        elbert.train(lambda: ProbeEnv(horizon=40), max_bias=0.1, **host)
+    assert "max_bias had no effect. Give more steps or fewer copies" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="elbert"):
+        elbert.train(lambda: ProbeEnv(horizon=4), max_bias=0.1, **host)
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("at", [None, 3, 4])
+def test_judging_a_users_environment_takes_no_more_steps_than_training(at, tmp_path, monkeypatch):
+    asked, evaluate = [], choose_policy.evaluate
+
+    def counted(one, *, episodes, seed):
+        asked.append(episodes)
+        return evaluate(one, episodes=episodes, seed=seed)
+
+    def interrupt(progress):
+        if progress.iteration == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(choose_policy, "evaluate", counted)
+    host = {"rollout": 32, "minibatch": 64, "hidden": [4], "copies": 4, "steps": 4 * 32 * 4, "epochs": 1}
+    if at is not None:
+        with pytest.raises(InterruptedRunError):
+            elbert.train(
+                lambda: ProbeEnv(horizon=16), max_bias=0.1, out=tmp_path / "run", callbacks=[interrupt], **host
+            )
+        assert not asked
+    elbert.train(lambda: ProbeEnv(horizon=16), max_bias=0.1, out=tmp_path / "run", resume=True, **host)
+    assert asked == [16, 16], "512 steps for 2 policies are 16 episodes of 16 steps each"
+
+
+def test_every_criterion_has_columns_and_a_verdict(tmp_path):
+    small = {"copies": 4, "rollout": 60, "minibatch": 60, "hidden": [4], "steps": 4 * 60 * 4}
+    world = {"notion": "equalized-odds", "horizon": 60}
+    agent = elbert.train("lending", max_bias=0.1, world=world, out=tmp_path, **small)
+    head = (tmp_path / "metrics.csv").read_text().splitlines()[0].split(",")
+    assert {"mu_0", "mu_1", "price_0", "price_1", "limited_bias_0", "limited_bias_1"} <= set(head)
+    found = agent.evaluate(20)
+    assert found.limit is not None
+    assert found.limit.verdict == found.report.test(0.1).verdict

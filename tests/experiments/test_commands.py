@@ -1,0 +1,145 @@
+"""What people type: from training to comparison, mistakes, and environments of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import ENVIRONMENT, SCHEMA, cli, command
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["--set", "minibatch=60", "--set", "hidden=[4]", "--set", "epochs=1"]
+
+
+def test_the_commands_from_training_to_comparison(tmp_path):
+    train = ["train", "infectious", "--steps", "1920", "--set", "copies=4", "--set", "rollout=60", *SMALL]
+    done = cli(*train, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "elbert-po on infectious: 8/8" in done.stderr
+    assert "reward per step" in done.stdout
+    assert "Run: runs/infectious-elbert-po-1" in done.stdout
+    done = cli(*train, "--alpha", "0", "--seed", "3", "--json", "--tensorboard", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)) > SCHEMA
+    folder = tmp_path / "runs" / "infectious-elbert-po-2"
+    assert list((folder / "tensorboard").rglob("events.out.tfevents*"))
+
+    done = cli("evaluate", "runs/infectious-elbert-po-1", "--episodes", "30", "--horizon", "10", "--json", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    assert set(result) > SCHEMA
+    assert (result["env"], result["method"], result["episodes"], result["horizon"]) == (
+        "infectious",
+        "elbert-po",
+        30,
+        10,
+    )
+    assert set(result["bias"]) == {"estimate", "debiased", "ci", "noise_floor"}
+    assert set(result["reward"]) == {"mean", "ci"}
+    assert [set(row) for row in result["groups"]] == [{"group", "rate", "ci", "supply", "demand"}] * 2
+    rates = [row["supply"] / row["demand"] for row in result["groups"]]
+    assert rates == pytest.approx([row["rate"] for row in result["groups"]])
+
+    listed = json.loads(cli("runs", "--json", cwd=tmp_path).stdout)
+    assert [(run["path"], run["status"]) for run in listed] == [
+        ("runs/infectious-elbert-po-1", "finished"),
+        ("runs/infectious-elbert-po-2", "finished"),
+    ]
+    assert cli("runs", cwd=tmp_path).stdout.count("finished") == 2
+    done = cli("compare", "runs/infectious-elbert-po-1", "runs/infectious-elbert-po-2", "--out", "both", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in (tmp_path / "both").iterdir()}
+    curves, scatter = ({f"{name}.png", f"{name}.svg"} for name in ("curves", "scatter"))
+    assert written == {"comparison.md", "comparison.json"} | curves | scatter
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "lendign"], "No environment is called 'lendign'. Did you mean 'lending'"),
+        (["train", "lending", "--method", "ppo"], "No method is called 'ppo'"),
+        (["train", "lending", "--set", "gama=1"], "Did you mean 'gamma'"),
+        (["train", "lending", "--set", "gamma"], "is not name=value"),
+        (["train", "lending", "--steps", "-3"], "steps is -3"),
+        (["train", "lending", "--resume"], "No unfinished run of elbert-po on lending is in runs"),
+        (["train", "no_such_module:make"], "names no function that makes an environment"),
+        (["evaluate", "nowhere"], "There is no run in nowhere"),
+        (["train", "lending", "--alpha", "3", "--set", "alpha=5"], "alpha is given twice, by --alpha and by --set"),
+        (["train", "lending", "--set", "gamma=0.9", "--set", "gamma=0.8"], "--set gives gamma twice"),
+        (["train", "lending", "--preset", "broken.toml"], "lending is 3, not a section"),
+        (["train", "lending", "--preset", "tables.toml"], "world must be a table"),
+        (["runs", "nowhere"], "There is no folder nowhere"),
+        (["compare"], "No runs were given"),
+        (["train", "lending", "--world", "horizon"], "Write for example --world horizon=500"),
+        (["train", "lending", "--seeds", "0"], "The seeds are []. Give whole numbers"),
+    ],
+)
+def test_mistakes_get_a_message_and_no_traceback(arguments, says, tmp_path, monkeypatch, capsys):
+    from elbert import cli as module
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ELBERT_COMPILATION_CACHE", "")
+    (tmp_path / "broken.toml").write_text("lending = 3")
+    (tmp_path / "tables.toml").write_text("[lending]\nworld = 3")
+    monkeypatch.setattr(sys, "argv", ["elbert", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        module.main()
+    assert caught.value.code == 2
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert "Traceback" not in shown
+    assert not list(tmp_path.rglob("config.json")), "nothing is left behind"
+
+
+def test_an_environment_in_a_file_trains_from_the_command_line(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from tests.learning.tiny import ProbeEnv\n\ndef make():\n    return ProbeEnv()\n"
+    )
+    options = ["--set", "copies=2", "--set", "rollout=32", "--set", "minibatch=32", "--steps", "128", "--alpha", "10"]
+
+    def run(*words):
+        paths = {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(command(*words), capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT | paths)
+
+    done = run("train", "mine.py:make", *options, "--no-evaluate")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "runs" / "mine-elbert-po-1"
+    assert (folder / "agent.safetensors").exists()
+    assert not (folder / "evaluation.json").exists()
+    done = run("evaluate", str(folder), "--env", "mine.py:make", "--json")
+    assert done.returncode == 0, done.stderr
+    shown, stored = json.loads(done.stdout), json.loads((folder / "evaluation.json").read_text())
+    assert shown["env"] == stored["env"] == "ProbeEnv"
+    assert stored["reward"] == shown["reward"]
+
+
+def test_an_unexpected_error_of_the_system_is_a_message(monkeypatch, capsys):
+    from elbert import cli as module
+
+    def broken(*_):
+        raise OSError(5, "Input/output error", "disk")
+
+    monkeypatch.setattr(module, "app", broken)
+    with pytest.raises(SystemExit):
+        module.main()
+    assert capsys.readouterr().err == "elbert: disk: Input/output error\n"
+
+
+def test_an_error_in_a_users_environment_is_a_message(monkeypatch, capsys):
+    from elbert import cli as module
+
+    def broken(*_):
+        raise ZeroDivisionError("no patients")
+
+    monkeypatch.setattr(module, "app", broken)
+    with pytest.raises(SystemExit) as caught:
+        module.main()
+    assert caught.value.code == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("elbert: ZeroDivisionError: no patients (")
+    assert "test_commands.py, line " in shown
+    assert "Traceback (" not in shown
+    monkeypatch.setenv("ELBERT_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        module.main()

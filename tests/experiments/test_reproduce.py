@@ -1,0 +1,293 @@
+"""The paper's experiments: tables by hand-computed numbers, the pipeline end to end on a tiny budget, resumption."""
+# pyright: reportArgumentType=false
+
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from elbert.errors import InvalidInputError
+from elbert.exact.frontier import best_reward_at
+from elbert.experiments import jobs, paper
+from elbert.experiments.jobs import do_jobs, finished
+from elbert.experiments.paper import EXPERIMENTS, MAIN, Experiment, Job, Panel, Series, experiment
+from elbert.experiments.published import cell, published, rows_of, verdict
+from elbert.learning import DivergedError
+from elbert.report.curves import extremes, smoothed
+from elbert.report.paper import cells, markdown
+from elbert.report.reproduce import reproduced
+from elbert.report.scatter import Point, pareto
+
+TINY = """
+[defaults]
+copies = 4
+rollout = 60
+minibatch = 60
+hidden = [4]
+epochs = 1
+steps = 2400
+[lending]
+world = { horizon = 60 }
+elbert-po = { alpha = 100.0 }
+[infectious]
+elbert-po = { alpha = 10.0 }
+[infectious-harder]
+elbert-po = { alpha = 10.0 }
+[attention]
+elbert-po = { alpha = 10.0 }
+[attention-harder]
+elbert-po = { alpha = 10.0 }
+"""
+
+
+@pytest.fixture
+def preset(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("ci", "theirs", "more_is_better", "word"),
+    [
+        ((0.2, 0.3), (0.1, 0.19), True, "better"),
+        ((0.2, 0.3), (0.1, 0.19), False, "worse"),
+        ((0.2, 0.3), (0.1, 0.2), True, "alike"),  # they touch
+        ((0.0, 0.01), (0.02, 0.03), False, "better"),
+        ((-0.3, -0.2), (-0.1, 0.0), True, "worse"),
+        ((0.0, 1.0), (0.4, 0.5), True, "alike"),
+    ],
+)
+def test_a_verdict_needs_intervals_apart(ci, theirs, more_is_better, word):
+    assert verdict(ci, theirs, more_is_better=more_is_better) == word
+
+
+def test_cells_are_judged_by_both_numbers():
+    assert cell("alike", "better") == cell("better", "alike") == cell("better", "better") == "dominates"
+    assert cell("alike", "worse") == cell("worse", "worse") == "dominated"
+    assert cell("better", "worse") == cell("worse", "better") == "mixed"
+    assert cell("alike", "alike") == "alike"
+
+
+def test_the_published_numbers_are_those_of_the_main_figure():
+    levels = published()["levels"]
+    assert set(levels) == set(MAIN)
+    assert levels["lending"]["elbert-po"]["reward"] == pytest.approx(0.182, abs=5e-4)
+    assert levels["attention-harder"]["g-ppo"]["bias"] == pytest.approx(0.314, abs=5e-4)
+    assert all(one["bias_lo"] <= one["bias"] <= one["bias_hi"] for env in levels.values() for one in env.values())
+
+
+def evaluation(reward, bias, **more):
+    groups = [{"group": "0", "rate": 0.5, "ci": None, "supply": 1.0, "demand": 2.0}] * 2
+    return {
+        "env": "lending",
+        "method": "elbert-po",
+        "episodes": 10,
+        "horizon": 5,
+        "reward": {"mean": reward, "ci": [reward - 0.001, reward + 0.001]},
+        "bias": {"estimate": bias, "debiased": bias, "ci": [bias - 0.002, bias + 0.002], "noise_floor": 0.001},
+        "groups": groups,
+        "criteria": [],
+        "train_seconds": 61.4,
+        "agents": hashlib.sha256().hexdigest(),
+        **more,
+    }
+
+
+def test_a_row_by_hand(tmp_path):
+    job = Job("lending", "elbert-po")
+    (tmp_path / job.name).mkdir()
+    (tmp_path / job.name / "manifest.json").write_text('{"iteration": 3}')
+    (tmp_path / job.name / "config.json").write_text('{"parameters": {}}')
+    (tmp_path / job.name / "evaluation.json").write_text(json.dumps(evaluation(0.186, 0.01)))
+    missing = Series("g-ppo", Job("lending", "g-ppo"), "g-ppo")
+    shown = Experiment(
+        "main", "T", "fig", "Q?", (Panel("lending", "lending", (Series("elbert-po", job, "elbert-po"), missing)),)
+    )
+    first, second = rows_of(shown, tmp_path)
+    # published 0.18205 (0.1816 .. 0.1825) / 0.02449 (0.0231 .. 0.0259)
+    assert first["verdict"] == {"reward": "better", "bias": "better", "cell": "dominates"}
+    best = best_reward_at("lending", 5, 0.01)
+    assert best is not None
+    assert first["best"]["short"] == pytest.approx(best.reward - 0.186)
+    assert cells(first) == (
+        "lending",
+        "elbert-po",
+        "0.182 / 0.024",
+        "0.1860",
+        "0.1850 .. 0.1870",
+        f"{100 * 0.186 / best.reward:.1f} %",
+        "0.0100",
+        "0.0080 .. 0.0120",
+        "0.0010",
+        "0.500 0.500",
+        "2 2",
+        "dominates (reward better, bias better)",
+        "61",
+    )
+    assert second["missing"]
+    assert cells(second)[:4] == ("lending", "g-ppo", "0.150 / 0.158", "not there")
+    page = markdown(shown, [first, second], {"preset": "fast", "seeds": 3, "quick": False}, False)
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in lines} == {14}
+
+
+def test_the_front_of_rewards_and_biases():
+    points = [Point("a", 0.1, 1.0), Point("b", 0.2, 0.9), Point("c", 0.3, 1.5), Point("d", 0.1, 0.8)]
+    assert [point.label for point in pareto(points)] == ["a", "c"]
+
+
+def test_curves_by_hand():
+    column = np.arange(10.0)[:, None]
+    assert smoothed(column, 0.1).tolist() == column.tolist(), "a window of one changes nothing"
+    around = smoothed(column, 0.2)[:, 0]  # one to either side
+    assert around.tolist() == [0.5, 1, 2, 3, 4, 5, 6, 7, 8, 8.5]
+    curve = {
+        "steps": np.array([[1.0], [2.0]]),
+        "rate_0": np.array([[0.5], [np.nan]]),
+        "rate_1": np.array([[0.2], [0.3]]),
+        "rate_2": np.array([[0.9], [0.1]]),
+    }
+    for g in range(3):
+        curve |= {f"supply_{g}": np.full((2, 1), g), f"demand_{g}": np.full((2, 1), 10 + g)}
+    found = extremes(curve)
+    assert found["supply_most"][:, 0].tolist() == [2, 1]
+    assert found["supply_least"][:, 0].tolist() == [1, 2]
+    assert found["demand_most"][:, 0].tolist() == [12, 11]
+
+
+def test_jobs_that_compute_the_same_are_one(preset):
+    plans = {name: experiment(name, preset="fast", seeds=3, envs=None, quick=False) for name in EXPERIMENTS[:-1]}
+    assert [job.name for job in plans["main"].jobs] == [job.name for job in plans["supply-demand"].jobs]
+    names = {job.name for job in plans["main"].jobs}
+    assert sum(job.name in names for job in plans["alpha"].jobs) == 3, "the preset's alpha is among the main ones"
+    assert sum(job.name in names for job in plans["beta"].jobs) == 1
+    base = Job("lending", "elbert-po")
+    others = [
+        Job("lending", "elbert-po", seeds=2),
+        Job("lending", "elbert-po", quick=True),
+        Job("lending", "elbert-po", settings={"alpha": 1.0}),
+        Job("lending", "elbert-po", world={"notion": "accuracy-parity"}),
+        Job("lending", "elbert-po", preset=preset),
+    ]
+    assert len({job.name for job in (base, *others)}) == 6
+    assert Job("lending", "elbert-po", quick=True).resolved[0].steps == 8_000_000
+
+
+def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    how = {"preset": preset, "seeds": 2, "envs": ["infectious-harder"], "quick": True, "workers": 1, "out": out}
+    done = []
+    real = jobs.do_job
+
+    def counted(job, *rest):
+        done.append(job.method)
+        if len(done) == 2:
+            raise RuntimeError("power cut")
+        real(job, *rest)
+
+    monkeypatch.setattr(jobs, "do_job", counted)
+    monkeypatch.setattr(paper, "METHODS", ("elbert-po", "a-ppo"))  # each method takes its time to compile
+    with pytest.raises(RuntimeError):
+        reproduced(("main",), tell=lambda standing: None, **how)
+    standings = []
+    found = reproduced(("main", "supply-demand", "temporal"), tell=standings.append, **how)
+    assert done == ["elbert-po", "a-ppo", "a-ppo"], "each once, but for the one that was cut off"
+    assert (standings[0].done, standings[-1].done, standings[-1].total) == (1, 2, 2)
+    assert not found.failed
+    written = {path.name for path in found.written}
+    assert written >= {"main.md", "main.json", "main.png", "main.svg", "supply-demand.svg", "jobs.md"}
+    for path in out.glob("*.svg"):
+        assert ET.parse(path).getroot().tag.endswith("svg")  # noqa: S314  (our own file)
+    content = json.loads((out / "main.json").read_text())
+    assert [row["label"] for row in content["rows"]] == ["elbert-po", "a-ppo"]
+    for row in content["rows"]:
+        assert row["episodes"] == 1250
+        assert row["seeds"] == 2
+        assert row["verdict"]["cell"] in ("dominates", "alike", "mixed", "dominated")
+        low, high = row["reward"]["ci"]
+        assert low <= row["reward"]["mean"] <= high
+    pictures = {path: path.read_bytes() for path in out.glob("*.*g")}
+    reproduced(("main", "supply-demand", "temporal"), tell=lambda standing: None, **how)
+    assert len(done) == 3, "nothing was left to do"
+    assert all(path.read_bytes() == before for path, before in pictures.items())
+
+
+ENVIRONMENT = os.environ | {"ELBERT_COMPILATION_CACHE": ""}
+
+
+def test_side_by_side_stopped_and_resumed(preset, tmp_path):
+    out = tmp_path / "out"
+    options = ["--preset", preset, "--seeds", "1", "--env", "infectious-harder", "--workers", "2", "--out", str(out)]
+    command = [sys.executable, "-m", "elbert", "reproduce", "demand", "--quick", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    limit = time.monotonic() + 120
+    while not list(out.glob("runs/*/checkpoints/*.safetensors")) and time.monotonic() < limit:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert "The same command goes on" in errors
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert "3/3 trainings" in done.stderr
+    rows = json.loads((out / "demand.json").read_text())["rows"]
+    assert [row.get("missing", False) for row in rows] == [False] * 3
+
+
+def test_what_fails_is_named_and_the_rest_is_shown(preset, tmp_path, monkeypatch):
+    def fails(job, *rest):
+        raise DivergedError("the weights became infinite or NaN")
+
+    monkeypatch.setattr(jobs, "do_job", fails)
+    how = {"preset": preset, "seeds": 2, "envs": ["lending"], "quick": True, "workers": 1, "out": tmp_path / "out"}
+    found = reproduced(("main", "temporal"), tell=lambda standing: None, **how)
+    assert len(found.failed) == 4
+    assert "4 trainings failed; tables and figures are without them." in found.failures
+    assert "the weights became infinite or NaN" in found.failures
+    assert "not there" in (tmp_path / "out" / "main.md").read_text()
+    assert (tmp_path / "out" / "temporal.png").exists()
+
+
+def test_a_process_that_dies_is_a_failure():
+    class Dead:
+        exitcode = -9
+
+        def join(self):
+            pass
+
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    theirs.close()
+    assert jobs._reason(Dead(), ours) == "its process ended with code -9"
+
+
+def test_a_run_without_evaluation_is_not_finished(preset, tmp_path):
+    job = Job("infectious", "g-ppo", preset, 1, quick=True)
+    assert not finished(tmp_path, job)
+    with pytest.raises(InvalidInputError, match="workers is 0"):
+        do_jobs([job], tmp_path, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("names", "changed", "says"),
+    [
+        (("mian",), {}, "No experiment is called 'mian'. Did you mean 'main'"),
+        (("beta",), {"envs": ["lending"]}, "beta is not about lending. It has: attention-harder"),
+        (("main",), {"seeds": 0}, "seeds is 0"),
+        (("main",), {"envs": ["lendin"]}, "Did you mean 'lending'"),
+        (("main",), {"preset": "slow"}, "No preset is called 'slow'"),
+    ],
+)
+def test_mistakes_are_said_before_anything_is_done(names, changed, says, tmp_path):
+    how = {"preset": "fast", "seeds": 1, "envs": None, "quick": True, "workers": 1, "out": tmp_path / "out"} | changed
+    with pytest.raises(InvalidInputError, match=says):
+        reproduced(names, tell=lambda standing: None, **how)
+    assert not (tmp_path / "out").exists()
