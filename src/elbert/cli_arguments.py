@@ -1,13 +1,18 @@
 """What people type, turned into what functions take."""
 
+import importlib
+import importlib.util
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import is_rule
 from elbert.experiments.run_folder import summary
+from elbert.learning import Environment
 
 RUNS = Path("runs")
 
@@ -65,3 +70,31 @@ def names_of(runs: Sequence[Path]) -> list[tuple[str, Path]]:
 def _number(name: str) -> int:
     last = name.rpartition("-")[2]
     return int(last) if last.isdigit() else 0
+
+
+def environment_from(text: str) -> Environment:
+    """What a person types for an environment: the name of a world, or `module:function` or `file.py:function`.
+
+    The function makes a Gymnasium environment that reports supply and demand. Naming it runs that module's code.
+    """
+    if ":" not in text:
+        return get_entry(text).name
+    where, _, name = text.rpartition(":")
+    try:
+        if where.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(spec.name, module)
+            sys.path.insert(0, str(Path(where).resolve().parent))
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, str(Path.cwd()))
+            module = importlib.import_module(where)
+        return getattr(module, name)
+    except Exception as error:  # whatever the user's code raises
+        raise InvalidInputError(
+            f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
+            "module:function or file.py:function."
+        ) from error

@@ -7,8 +7,7 @@ from pathlib import Path
 from elbert.experiments.evaluate import evaluate, protocol_for
 from elbert.experiments.presets import OWN
 from elbert.files import FileError
-from elbert.learning import Agent, Evaluation, Progress, Trainer
-from elbert.learning.agent import agents_of
+from elbert.learning import Agent, Evaluation, Iteration, Trainer
 
 COUNT = 6
 LAST = 0.2
@@ -33,20 +32,20 @@ ORDER = ("confirmed", "not refuted", "refuted", "not estimable")
 class Candidates:
     """A callback that keeps policies of the last part of a training, in memory or in the run's folder."""
 
-    def __init__(self, trainer: Trainer, parameters: dict[str, object] | None, folder: Path | None) -> None:
+    def __init__(self, trainer: Trainer, folder: Path | None) -> None:
         """Those that an earlier part of the run left in the folder are found there."""
-        self.trainer, self.parameters, self.folder = trainer, parameters, folder
+        self.trainer, self.folder = trainer, folder
         total = trainer.iterations
         first = max(1, round(total * (1 - LAST)))
         self.iterations = sorted({round(first + (total - first) * i / (COUNT - 1)) for i in range(COUNT)})
         self.kept: dict[int, list[Agent]] = {}
         self.ended = 0  # episodes of the first member; a run that goes on is told of those before
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: Iteration) -> None:
         """Keep the policy if its time has come."""
         self.ended += int(progress.metrics.episodes[0])
         if progress.iteration in self.iterations:
-            agents = agents_of(self.trainer, parameters=self.parameters, seconds=self.trainer.seconds)
+            agents = self.trainer.agents()
             self.kept[progress.iteration] = agents
             for i, agent in enumerate(agents):
                 if self.folder is not None:
@@ -64,7 +63,7 @@ class Candidates:
             tell: is told in words how far it is.
             stop: is asked before every candidate; what was found so far is then forgotten, and None returned.
         """
-        last = agents_of(self.trainer, parameters=self.parameters, seconds=self.trainer.seconds)
+        last = self.trainer.agents()
         for iteration in self.iterations:
             if iteration not in self.kept and self.folder is not None and iteration <= self.trainer.iteration:
                 self._find(iteration, last)
@@ -81,7 +80,7 @@ class Candidates:
                 tell(f"judging the last policies, {done + 1} of {total}")
                 judged.append((agent, evaluate(agent, episodes=self._episodes(), seed=SEED)))
                 done += 1
-            best.append(_best(judged).timed(self.trainer.seconds))
+            best.append(_best(judged).replaced(train_seconds=self.trainer.seconds))
         return best
 
     def _find(self, iteration: int, like: Sequence[Agent]) -> None:
@@ -93,14 +92,14 @@ class Candidates:
         except FileError as error:
             logging.getLogger("elbert").warning("%s The final policy is chosen without it.", error)
             return
-        self.kept[iteration] = [agent.placed(other) for agent, other in zip(found, like, strict=True)]
+        self.kept[iteration] = [agent.replaced(env=other.env) for agent, other in zip(found, like, strict=True)]
 
     def _path(self, iteration: int, member: int) -> Path:
         assert self.folder is not None
         return self.folder / "candidates" / f"{iteration:08d}-{member}.safetensors"
 
     def _episodes(self) -> int:
-        name = self.trainer.problem.name if self.parameters is not None else OWN
+        name = self.trainer.simulator.name if self.trainer.simulator.parameters is not None else OWN
         protocol = protocol_for("default", name)
         half, steps = protocol.episodes // HALF, self.trainer.settings.steps
         if protocol.horizon:

@@ -81,7 +81,7 @@ def evaluate_run(
     run = RunFolder(path)
     digest = run.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
     agents = run.agents()
-    if len({agent.settings for agent in agents}) > 1:
+    if any(agent.about.method_settings != agents[0].about.method_settings for agent in agents):
         raise InvalidInputError(
             f"The agents in {path} were trained with different coefficients: a mean over them says nothing. Evaluate "
             "them one by one: elbert.load(folder, member=...)."

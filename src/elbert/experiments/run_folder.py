@@ -26,6 +26,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from elbert.errors import InvalidInputError
@@ -40,8 +41,7 @@ from elbert.files import (
     write_tensors,
     write_whole,
 )
-from elbert.learning import Agent, Metrics, Progress, Trainer
-from elbert.learning.agent import agents_of
+from elbert.learning import Agent, Iteration, Metrics, Trainer
 from elbert.learning.trees import MismatchError
 
 LOCK = ".lock"
@@ -122,10 +122,10 @@ class RunFolder:
         """Change entries of the manifest."""
         write_json(self.path / "manifest.json", self.manifest | {"updated": _now()} | changes)
 
-    def record(self, progress: Progress) -> None:
+    def record(self, progress: Iteration) -> None:
         """Add an iteration to the metrics, in memory; `write_metrics` writes them."""
         for i, member in enumerate(progress.trainer.members):
-            one = Metrics(*(part[i] for part in progress.metrics))
+            one = jax.tree.map(lambda part, i=i: part[i], progress.metrics)
             head = {
                 "iteration": progress.iteration,
                 "steps": progress.steps,
@@ -167,7 +167,7 @@ class RunFolder:
         path = self.path / "checkpoints" / f"{trainer.iteration:08d}.safetensors"
         write_tensors(path, trainer.stored(), about)
         if agents is None:
-            agents = agents_of(trainer, parameters=config["parameters"], seconds=trainer.seconds)
+            agents = trainer.agents()
         for i, agent in enumerate(agents):
             agent.save(self.path / (f"agent-{i}" if len(agents) > 1 else "agent"))
         self.note(status=status, iteration=trainer.iteration, seconds=trainer.seconds, **more)
@@ -312,10 +312,8 @@ def metric_row(metrics: Metrics) -> dict[str, Any]:
         label = "rate" if part == "rates" else part
         values = np.asarray(getattr(metrics, part)).reshape(-1)
         row |= {f"{label}_{name}": "" if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
-    if not np.isnan(metrics.limited_bias).any():  # there is a limit
-        for name in ("mu", "price", "limited_bias"):
-            each = np.asarray(getattr(metrics, name))
-            row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(each)}
+    for name, values in metrics.method.items():
+        row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(np.asarray(values))}
     last = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "explained_variance")
     return row | {"episodes": int(metrics.episodes)} | {name: float(getattr(metrics, name)) for name in last}
 

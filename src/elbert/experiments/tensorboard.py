@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from elbert.errors import ElbertError
 from elbert.experiments.run_folder import metric_row
-from elbert.learning import Metrics, Progress
+from elbert.learning import Iteration
 
 
 class TensorBoard:
@@ -23,7 +24,7 @@ class TensorBoard:
         self._folder, self._make = folder, SummaryWriter
         self._writers: dict[int, SummaryWriter] = {}
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: Iteration) -> None:
         """Add one iteration."""
         for i, member in enumerate(progress.trainer.members):
             if i not in self._writers:
@@ -31,7 +32,7 @@ class TensorBoard:
                 self._writers[i] = self._make(
                     str(self._folder / f"seed-{member.seed}-{i}" if several else self._folder)
                 )
-            row = metric_row(Metrics(*(np.asarray(part)[i] for part in progress.metrics)))
+            row = metric_row(jax.tree.map(lambda part, i=i: np.asarray(part)[i], progress.metrics))
             for name, value in row.items():
                 if value != "":
                     self._writers[i].add_scalar(name, value, progress.steps)

@@ -12,26 +12,22 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
 from elbert.envs import get_entry
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.presets import OWN
-from elbert.experiments.resolve import check_fit, check_same_run, listed_seeds, members_of, resolve
+from elbert.experiments.resolve import check_same_run, resolve
 from elbert.experiments.run_folder import Clock, RunFolder, only_writer
-from elbert.fairness.penalties import Penalty
 from elbert.files import FileError
 from elbert.learning import (
     Agent,
     Callback,
     DivergedError,
     Environment,
-    Method,
+    MethodLike,
     Trainer,
-    opened,
+    open_simulator,
 )
-from elbert.learning.agent import agents_of, plain_parameters
 
 CHECKPOINT_SECONDS = 10.0
 METRICS_SECONDS = 2.0
@@ -49,11 +45,10 @@ class InterruptedRunError(ElbertError):
 def train(
     env: Environment,
     *,
-    method: str | Method | Callable[..., Any] = "elbert-po",
+    method: MethodLike = "elbert-po",
     preset: str = "fast",
     seed: int = 0,
     world: Mapping[str, Any] | None = None,
-    penalty: Penalty | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -77,7 +72,7 @@ def train(
             One with a method `tell` is told in words what happens afterwards.
         settings: what `elbert.learning.Settings` lists, over the preset: alpha, steps, learning_rate, ...
     """
-    arguments: dict[str, Any] = {"method": method, "preset": preset, "world": world, "penalty": penalty, "out": out}
+    arguments: dict[str, Any] = {"method": method, "preset": preset, "world": world, "out": out}
     return train_many(env, seeds=(seed,), resume=resume, callbacks=callbacks, **arguments, **settings)[0]
 
 
@@ -86,10 +81,9 @@ def train_many(
     *,
     seeds: int | Sequence[int] = 3,
     grid: Mapping[str, Sequence[Any]] | None = None,
-    method: str | Method | Callable[..., Any] = "elbert-po",
+    method: MethodLike = "elbert-po",
     preset: str = "fast",
     world: Mapping[str, Any] | None = None,
-    penalty: Penalty | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -115,36 +109,33 @@ def train_many(
     """
     env = get_entry(env).name if isinstance(env, str) else env
     name = env if isinstance(env, str) else OWN
-    resolved, parameters = resolve(name, method, preset, world, settings, penalty, grid or {})
-    members = members_of(listed_seeds(seeds), grid or {})
-    with opened(env, resolved.copies, parameters or None) as problem:
-        check_fit(problem, resolved, settings, grid or {})
-        limited = resolved.max_bias is not None
-        trainer = Trainer(problem, resolved, method, members=members, penalty=penalty)
-        stored = plain_parameters(parameters) if isinstance(env, str) else None
-        candidates = Candidates(trainer, stored, None if out is None else Path(out)) if limited else None
+    request = resolve(name, method, preset=preset, world=world, settings=settings, grid=grid, seeds=seeds)
+    members = request.members
+    with open_simulator(env, request.settings.copies, request.world or None) as simulator:
+        request.check_fit(simulator)
+        trainer = Trainer(simulator, request.settings, request.method, members=members)
+        candidates = Candidates(trainer, None if out is None else Path(out)) if request.method.limit else None
         if candidates is not None:
             callbacks = (candidates, *callbacks)
         if out is None:
             trainer.fit(callbacks)
             chosen = None if candidates is None else candidates.chosen(_teller(callbacks))
             _check_felt(trainer)
-            return chosen or agents_of(trainer, parameters=stored, seconds=trainer.seconds)
+            return chosen or trainer.agents()
         config = {
             "format": 1,
-            "env": problem.name,
-            "parameters": stored,
+            "env": simulator.name,
+            "parameters": simulator.parameters,
             "method": trainer.method.name,
             "preset": preset,
-            "penalty": None if penalty is None else getattr(penalty, "__name__", repr(penalty)),
             "seeds": [member.seed for member in members],
             "coefficients": [dict(member.coefficients) for member in members],
             "iterations": trainer.iterations,
-            "settings": trainer.settings.to_dict(),
+            "settings": trainer.settings.to_dict() | trainer.method.to_dict(),
         }
         chosen = _run(Path(out), config, trainer, resume, callbacks, candidates)
         _check_felt(trainer)
-        return chosen or agents_of(trainer, parameters=stored, seconds=trainer.seconds)
+        return chosen or trainer.agents()
 
 
 def _run(
@@ -166,14 +157,14 @@ def _run(
             check_same_run(run.config, config, out)
             run.ensure_manifest()
             if run.manifest.get("status") == "finished" and run.manifest["iteration"] == trainer.iterations:
-                likes = agents_of(trainer, parameters=config["parameters"], seconds=0.0)
+                likes = trainer.agents()
                 agents = run.agents()
                 if len(agents) != len(likes):
                     raise FileError(
                         f"{out} holds {len(agents)} agents, but {len(likes)} were trained: the others were taken away. "
                         "Put them back, or start the run anew elsewhere."
                     )
-                return [agent.placed(like) for agent, like in zip(agents, likes, strict=True)]
+                return [agent.replaced(env=like.env) for agent, like in zip(agents, likes, strict=True)]
             for passed in run.restore(trainer):
                 logging.getLogger("elbert").warning("%s The checkpoint before it is used.", passed)
             if candidates is not None:
@@ -247,10 +238,8 @@ def _iterate(
 
 def _check_felt(trainer: Trainer) -> None:
     """Say so if a limit could have no effect: episodes of a user's environment may be longer than the training."""
-    if trainer.settings.max_bias is not None and trainer.iteration and not np.any(trainer.state.dual.seen.weight):
-        logging.getLogger("elbert").warning(
-            "No episode with demand ended during the training: max_bias had no effect. Give more steps or fewer copies."
-        )
+    if trainer.warning():
+        logging.getLogger("elbert").warning(trainer.warning())
 
 
 def _teller(callbacks: Sequence[Callback]) -> Callable[[str], None]:

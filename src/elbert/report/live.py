@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from elbert.experiments.jobs import Standing
-from elbert.learning import Progress
+from elbert.learning import Iteration
 
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_STANDINGS = 20.0
@@ -85,7 +85,7 @@ class LiveDisplay:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: Iteration) -> None:
         """Show where the training stands."""
         now = time.monotonic()
         if self._first is None:  # the first iteration holds the compilation: the rest is judged by the others
@@ -172,7 +172,7 @@ class StandingDisplay:
             print(", ".join(part for part in parts if part), file=self.stream, flush=True)
 
 
-def facts(progress: Progress) -> str:
+def facts(progress: Iteration) -> str:
     """Reward, bias and rates of the last rollout, means over seeds."""
     metrics = progress.metrics
     rates = np.mean(metrics.rates, axis=0)
@@ -180,7 +180,7 @@ def facts(progress: Progress) -> str:
     return f"reward {metrics.reward.mean():.4f}  bias {metrics.bias.mean():.4f}  rates {shown}"
 
 
-def _left(now: float, first: tuple[float, int], progress: Progress) -> str:
+def _left(now: float, first: tuple[float, int], progress: Iteration) -> str:
     done = progress.iteration - first[1]
     if not done:
         return ""
