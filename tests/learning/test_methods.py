@@ -12,7 +12,7 @@ import elbert
 from elbert.cli import app
 from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals
-from elbert.learning import METHODS, Estimates, Method, Setting, fair_advantage, get_method, register_method
+from elbert.learning import METHODS, Estimates, Method, Setting, fair_advantage, get_method
 from elbert.learning.methods import APPO, RPPO
 from elbert.learning.methods.base import filled_rates
 from tests.learning.tiny import Probe, Tiny, trainer_of
@@ -138,7 +138,7 @@ def test_a_name_that_is_taken_is_refused():
         name: ClassVar[str] = "cautious"
 
     with pytest.raises(InvalidInputError, match="A method is called 'cautious' already"):
-        register_method(Other)
+        elbert.register(Other)
 
 
 def test_a_method_with_its_settings_and_a_class_train_too():

@@ -3,7 +3,7 @@
 from elbert.learning.agent import About, Agent
 from elbert.learning.estimates import Estimates, Rollout, advantages
 from elbert.learning.evaluation import Evaluation
-from elbert.learning.methods import METHODS, Method, MethodLike, fair_advantage, get_method, register_method
+from elbert.learning.methods import METHODS, Method, MethodLike, fair_advantage, get_method
 from elbert.learning.metrics import Metrics
 from elbert.learning.policy import Policy, Shape
 from elbert.learning.ppo import Learner, TrainState
@@ -38,5 +38,4 @@ __all__ = [
     "fair_advantage",
     "get_method",
     "open_simulator",
-    "register_method",
 ]

@@ -18,7 +18,7 @@ METHODS: dict[str, type[Method]] = {}
 """The registered methods, by name."""
 
 
-def register_method(method: type[Method]) -> None:
+def register(method: type[Method]) -> None:
     """Make a method known by its name, to Python and the command line alike."""
     if not method.name:
         raise InvalidInputError(f'{method.__name__} has no name. Give it one: name: ClassVar[str] = "my-method".')
@@ -28,7 +28,7 @@ def register_method(method: type[Method]) -> None:
 
 
 for _method in (ElbertPO, GPPO, RPPO, APPO):
-    register_method(_method)
+    register(_method)
 
 
 def get_method(name: str) -> type[Method]:
@@ -54,6 +54,6 @@ __all__ = [
     "MethodLike",
     "fair_advantage",
     "get_method",
-    "register_method",
+    "register",
     "weighed",
 ]
