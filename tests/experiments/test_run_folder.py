@@ -16,11 +16,11 @@ import pytest
 
 import elbert
 from elbert.errors import InvalidInputError
-from elbert.experiments import run_folder as run_module
-from elbert.experiments import train as train_module
+from elbert.experiments import run_session
 from elbert.experiments.results import evaluate_run, over_seeds
-from elbert.experiments.run_folder import RunFolder, find_runs, only_writer, summary
-from elbert.experiments.train import InterruptedRunError
+from elbert.experiments.run_folder import RunFolder, only_writer
+from elbert.experiments.run_session import InterruptedRunError
+from elbert.experiments.run_summary import find_runs, summarise
 from elbert.files import FileError, read_tensors
 from elbert.learning import DivergedError
 from elbert.learning.evaluation import Episodes, judged
@@ -87,12 +87,12 @@ def test_a_run_holds_everything(whole):
 
 
 def test_a_stopped_run_goes_on_to_the_same_bits(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(run_session, "CHECKPOINT_SECONDS", 0.0)
     out = tmp_path / "stopped"
     arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
     with pytest.raises(StopError):
         elbert.train_many("lending", callbacks=[stop_after(5)], **arguments)
-    assert summary(out).iteration == 4
+    assert summarise(out).iteration == 4
     with pytest.raises(InvalidInputError, match="is not empty"):
         elbert.train_many("lending", **arguments)
     with pytest.raises(InvalidInputError, match=r"has epochs = 1, but 2 is asked for now"):
@@ -120,9 +120,7 @@ def test_kill_and_resume_from_the_command_line(whole, tmp_path):
         "--out",
         str(out),
     ]
-    patched = (
-        "import sys, elbert.experiments.train as t, elbert.cli as c; t.CHECKPOINT_SECONDS = 0.0; c.app(sys.argv[1:])"
-    )
+    patched = "import sys, elbert.experiments.run_session as s, elbert.cli as c; s.CHECKPOINT_SECONDS = 0.0; c.app(sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-c", patched, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
     )
@@ -131,7 +129,7 @@ def test_kill_and_resume_from_the_command_line(whole, tmp_path):
         time.sleep(0.005)
     process.kill()
     process.communicate()
-    assert summary(out).status in ("killed", "finished")  # a quick machine may have been done
+    assert summarise(out).status in ("killed", "finished")  # a quick machine may have been done
     done = cli(*arguments, "--resume", "--no-evaluate")
     assert done.returncode == 0, done.stderr
     assert same(whole, out)
@@ -146,16 +144,16 @@ def test_signals_save_and_say_how_to_resume(number, tmp_path):
             os.kill(os.getpid(), number)
 
     with pytest.raises(
-        InterruptedRunError, match=r"after iteration 2 of 12; everything is saved in .*--resume"
+        InterruptedRunError, match=rf"by {number.name} after iteration 2 of 12; everything is saved in .*--resume"
     ) as caught:
         elbert.train("lending", world=WORLD, out=out, callbacks=[ask], **TINY)
     assert caught.value.signal_number == number
-    assert summary(out).status == "interrupted"
+    assert summarise(out).status == "interrupted"
     assert elbert.train("lending", world=WORLD, out=out, resume=True, **TINY).about.steps == TINY["steps"]
 
 
 def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(run_session, "CHECKPOINT_SECONDS", 0.0)
     out = tmp_path / "damaged"
     arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
     with pytest.raises(StopError):
@@ -166,7 +164,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatc
     last.write_bytes(content)
     rows = (out / "metrics.csv").read_text()
     (out / "metrics.csv").write_text(rows.replace(",", ";"))
-    with pytest.raises(FileError, match=r"metrics.csv is damaged \(KeyError\('iteration'\)\). Move it away"):
+    with pytest.raises(FileError, match=r"metrics.csv is damaged \(.*\). Move it away"):
         elbert.train_many("lending", resume=True, **arguments)
     (out / "metrics.csv").write_text(rows)
     elbert.train_many("lending", resume=True, **arguments)
@@ -182,7 +180,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatc
 
 
 def test_a_full_disk_stops_with_a_message_and_loses_nothing(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(run_session, "CHECKPOINT_SECONDS", 0.0)
     out = tmp_path / "full"
     arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
     full = []
@@ -218,14 +216,14 @@ def test_what_diverges_is_recorded_with_the_last_good_state(tmp_path):
     out = tmp_path / "diverged"
     with pytest.raises(DivergedError, match=r"Iteration 3 of 6: the rewards.*last good state is in .*00000002"):
         elbert.train(lambda: ProbeEnv(break_at=140), method="g-ppo", out=out, **(TINY | {"steps": 4 * 64 * 6}))
-    seen = summary(out)
+    seen = summarise(out)
     assert (seen.status, seen.iteration) == ("failed", 2)
     assert "the rewards became infinite or NaN" in seen.reason
     assert elbert.load(out).about.env == "ProbeEnv"
 
 
 def test_a_host_run_that_resets_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(run_session, "CHECKPOINT_SECONDS", 0.0)
     small: dict[str, Any] = TINY | {"copies": 2, "steps": 2 * 64 * 12, "reset_each_rollout": True}
     elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "whole", **small)
     with pytest.raises(StopError):
@@ -302,7 +300,7 @@ def test_runs_are_found_in_every_state(whole, tmp_path):
     (tmp_path / "broken" / "manifest.json").write_text("{")
     states = {run.path.name: run.status for run in find_runs(tmp_path)}
     assert states == {"finished": "finished", "killed": "killed", "broken": "damaged"}
-    assert run_module.summary(whole).reward is not None
+    assert summarise(whole).reward is not None
 
 
 def test_evaluations_over_seeds_are_means(whole):
@@ -323,8 +321,8 @@ def test_one_writer_at_a_time(whole, tmp_path):
         (out / part).write_bytes((whole / part).read_bytes())
     RunFolder(out).note(status="running")
     with only_writer(out):
-        assert summary(out).status == "running"
-    assert summary(out).status == "killed"
+        assert summarise(out).status == "running"
+    assert summarise(out).status == "killed"
 
 
 def test_what_a_killed_writer_began_is_taken_away(tmp_path):
@@ -349,7 +347,7 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
     (tmp_path / "evaluation.json").write_text("{}")
     with pytest.raises(FileError, match=r"evaluation.json is damaged: it lacks env"):
         run.evaluation()
-    assert summary(tmp_path).status == "damaged"
+    assert summarise(tmp_path).status == "damaged"
 
 
 def test_several_criteria_over_seeds():

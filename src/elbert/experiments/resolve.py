@@ -1,49 +1,18 @@
 """What is asked of a training, checked and completed: settings, seeds, environments. What has no effect is refused."""
 
-import importlib
-import importlib.util
 import itertools
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from elbert.envs import ENTRIES, get_entry
+from elbert.envs import ENTRIES
 from elbert.errors import InvalidInputError
 from elbert.experiments.presets import preset_for
 from elbert.fairness.penalties import Penalty
 from elbert.files import FileError
-from elbert.learning import Environment, HostProblem, Member, Settings, WorldProblem
+from elbert.learning import HostProblem, Member, Settings, WorldProblem
 from elbert.learning.advantages import METHODS, get_method
 from elbert.learning.trainer import COEFFICIENTS
-
-
-def environment_from(text: str) -> Environment:
-    """What a person types for an environment: the name of a world, or `module:function` or `file.py:function`.
-
-    The function makes a Gymnasium environment that reports supply and demand. Naming it runs that module's code.
-    """
-    if ":" not in text:
-        return get_entry(text).name
-    where, _, name = text.rpartition(":")
-    try:
-        if where.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules.setdefault(spec.name, module)
-            sys.path.insert(0, str(Path(where).resolve().parent))
-            spec.loader.exec_module(module)
-        else:
-            sys.path.insert(0, str(Path.cwd()))
-            module = importlib.import_module(where)
-        return getattr(module, name)
-    except Exception as error:  # whatever the user's code raises
-        raise InvalidInputError(
-            f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
-            "module:function or file.py:function."
-        ) from error
 
 
 def resolve(
