@@ -51,12 +51,13 @@ class MetricsFile:
 
     def cut(self, iteration: int) -> None:
         """Remove the rows after an iteration, which will come again, and a torn one."""
-        if self.path.exists():
-            columns = read_metrics(self.folder)
-            lines = read_text(self.path).splitlines(keepends=True)
-            rows = int(np.sum(columns["iteration"] <= iteration)) if columns else 0
-            if len(lines) != rows + 1:
-                write_whole(self.path, "".join(lines[: rows + 1]) if rows else "")
+        if not self.path.exists():
+            return
+        columns, text = read_metrics(self.folder), read_text(self.path)
+        rows = int(np.sum(columns["iteration"] <= iteration)) if columns else 0
+        kept = "".join(text.splitlines(keepends=True)[: rows + 1]) if rows else ""
+        if kept != text:
+            write_whole(self.path, kept)
 
     def ended_episodes(self) -> int:
         """How many episodes of the first member have ended."""

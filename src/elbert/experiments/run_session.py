@@ -168,10 +168,8 @@ class RunSession:
                 "with the same command and --resume (resume=True in Python).",
                 self._signals[0],
             )
-        status, reason = (
-            ("finished", "") if done == total else ("stopped", f"a callback stopped it after {done} of {total}")
-        )
-        self._checkpoint(status, agents, reason=reason)
+        stopped = f"a callback stopped it after iteration {done} of {total}" if done < total else ""
+        self._checkpoint("stopped" if stopped else "finished", agents, reason=stopped)
         if self._signals:  # it came too late to stop anything, but whatever follows the training must not begin
             raise InterruptedRunError(
                 f"Stopped after the training had ended. Its policy is in {out}; `elbert evaluate` evaluates it.",
