@@ -36,9 +36,8 @@ def environment_from(text: str) -> Environment:
         return get_entry(text).name
     where, _, name = text.rpartition(":")
     try:
-        environment: Any = getattr(_module(where), name)
-        if callable(environment) and not isinstance(environment, gymnasium.Env | gymnasium.vector.VectorEnv):
-            _check_no_arguments(environment)
+        environment = getattr(_module(where), name)
+        _check_no_arguments(environment)
     except Exception as error:  # whatever the user's code raises
         raise InvalidInputError(
             f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
@@ -62,10 +61,12 @@ def _module(where: str) -> Any:
     return module
 
 
-def _check_no_arguments(function: Any) -> None:
-    """Refuse with a TypeError what cannot be called without arguments."""
+def _check_no_arguments(environment: Any) -> None:
+    """Refuse with a TypeError a function that cannot be called without arguments."""
+    if not callable(environment) or isinstance(environment, gymnasium.Env | gymnasium.vector.VectorEnv):
+        return  # an environment as it is
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(environment)
     except ValueError:  # some functions written in C do not say
         return
     signature.bind()
