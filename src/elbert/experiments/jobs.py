@@ -17,7 +17,8 @@ from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.paper import Experiment, Job
 from elbert.experiments.results import evaluate_run
 from elbert.experiments.run_folder import RunFolder
-from elbert.experiments.train import InterruptedRunError, asked_to_stop, train_many
+from elbert.experiments.run_session import InterruptedRunError, asked_to_stop
+from elbert.experiments.train import train_many
 from elbert.files import FileError
 from elbert.learning import Callback, Iteration
 

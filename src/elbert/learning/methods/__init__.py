@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.learning.methods.a_ppo import APPO
 from elbert.learning.methods.base import Clock, FunctionMethod, Method, weighed
-from elbert.learning.methods.bias_limit import BiasLimit, Controller
+from elbert.learning.methods.bias_limit import BiasLimit, Choice, Controller
 from elbert.learning.methods.elbert_po import ElbertPO, fair_advantage
 from elbert.learning.methods.g_ppo import GPPO
 from elbert.learning.methods.r_ppo import RPPO
@@ -46,6 +46,7 @@ __all__ = [
     "METHODS",
     "RPPO",
     "BiasLimit",
+    "Choice",
     "Clock",
     "Controller",
     "ElbertPO",

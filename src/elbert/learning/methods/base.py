@@ -113,6 +113,8 @@ class Method(eqx.Module):
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return type(self)(**values | checked_settings(self.settings(), changes))
 
+    choice: ClassVar[Any] = None  # how the final policy is chosen among the last ones; None takes the last
+
     @property
     def limit(self) -> float | None:
         """The largest bias that the method aims to allow; None if it has no such aim."""

@@ -73,6 +73,17 @@ class Controller:
         return pace * jnp.maximum(clock.left, self.integral_least)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """How the final policy is chosen among the last ones: each is judged in fresh episodes by the test of the limit."""
+
+    candidates: int = 6  # number of policies, at equal distances, the final one among them
+    last_part: float = 0.2  # the last part of the training that they come from
+    episodes_part: float = 0.5  # part of the default protocol's episodes that each is judged on
+    steps_part: float = 0.1  # in worlds, where steps are cheap, also this part of the training's steps
+    fewest_episodes: int = 10  # of each in a user's environment, where all together take no more steps than training
+
+
 class LimitState(NamedTuple):
     """What the controller carries from one iteration to the next."""
 
@@ -96,6 +107,7 @@ class BiasLimit(Method):
     max_bias: Annotated[float, Setting("largest bias to be allowed, in place of alpha", low=0, open_low=True)]
     demand_weight: DemandWeight = ()
     controller: Controller = eqx.field(static=True, default=Controller())
+    choice: Choice = eqx.field(static=True, default=Choice())
 
     @classmethod
     def check_given(cls, given: Mapping[str, Any], preset: Mapping[str, Any]) -> None:
