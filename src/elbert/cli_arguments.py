@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from elbert.errors import InvalidInputError
-from elbert.exact.rules import is_rule
-from elbert.experiments.run_folder import summary
+from elbert.exact.rules import Rule, get_rule, is_rule
+from elbert.experiments.evaluate import Policy
+from elbert.experiments.run_folder import RunFolder, summary
 
 RUNS = Path("runs")
 
@@ -54,12 +55,21 @@ def run_folder(env: str, method: str, out: Path | None, *, resume: bool) -> Path
     return RUNS / f"{name}-{_number(taken[-1].name) + 1 if taken else 1}"
 
 
-def names_of(runs: Sequence[Path]) -> list[tuple[str, Path]]:
-    """A short name for each run: the folder's, or as much of the path as tells them apart; a rule has its own."""
-    if not runs:
-        raise InvalidInputError("No runs were given. Name the folders of at least one; `elbert runs` lists them.")
-    short = [path.name if is_rule(path) else path.resolve().name for path in runs]
-    return [(name if short.count(name) == 1 else str(path), path) for name, path in zip(short, runs, strict=True)]
+def policy_from(text: str) -> Policy:
+    """The policy that a person names: "rule:lending/thresholds-2-1" is a rule, anything else the folder of a run."""
+    return get_rule(text) if is_rule(text) else RunFolder(Path(text))
+
+
+def policies_from(texts: Sequence[str]) -> dict[str, Policy]:
+    """Policies by short names: a rule's or a folder's, or the whole path where two folders are called the same."""
+    policies = {text: policy_from(text) for text in texts}
+    short = {text: _short_name(policy) for text, policy in policies.items()}
+    taken = list(short.values())
+    return {short[text] if taken.count(short[text]) == 1 else text: policy for text, policy in policies.items()}
+
+
+def _short_name(policy: Policy) -> str:
+    return policy.name if isinstance(policy, Rule) else policy.path.resolve().name
 
 
 def _number(name: str) -> int:

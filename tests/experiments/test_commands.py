@@ -17,7 +17,7 @@ def test_the_commands_from_training_to_comparison(tmp_path):
     train = ["train", "infectious", "--steps", "1920", "--set", "copies=4", "--set", "rollout=60", *SMALL]
     done = cli(*train, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "elbert-po on infectious: 8/8" in done.stderr
+    assert "elbert-po on infectious: training, 8/8 iterations" in done.stderr
     assert "reward per step" in done.stdout
     assert "Run: runs/infectious-elbert-po-1" in done.stdout
     done = cli(*train, "--alpha", "0", "--seed", "3", "--json", "--tensorboard", cwd=tmp_path)

@@ -42,14 +42,12 @@ from elbert.files import (
 )
 from elbert.learning import Agent, Metrics, Progress, Trainer
 from elbert.learning.agent import agents_of
+from elbert.learning.result import Result
 from elbert.learning.trees import MismatchError
 
 LOCK = ".lock"
 KEPT = 2
 """Checkpoints that are kept: if the latest is damaged, there is one before it."""
-
-EVALUATED = ("env", "method", "episodes", "horizon", "reward", "bias", "groups", "criteria", "train_seconds")
-"""What an evaluation cannot be without."""
 
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 
@@ -212,16 +210,16 @@ class RunFolder:
             raise FileError(f"{self.path} holds no agent yet.")
         return [Agent.load(path) for path in paths]
 
-    def evaluation(self) -> dict[str, Any] | None:
+    def evaluation(self) -> Result | None:
         """The evaluation that is kept here, if it is of the policy that is here now."""
         path = self.path / "evaluation.json"
         if not path.exists():
             return None
-        content = read_json(path)
-        missing = [key for key in EVALUATED if key not in content]
-        if missing:
-            raise FileError(f"{path} is damaged: it lacks {', '.join(missing)}. Remove it; it is then made anew.")
-        return content if content.get("agents") == self.digest() else None
+        try:
+            result = Result.from_dict(read_json(path))
+        except InvalidInputError as error:
+            raise FileError(f"{path} is damaged: {error} Remove it; the run is then evaluated again.") from error
+        return result if result.agents == self.digest() else None
 
     def digest(self) -> str:
         """Of the agents' files: tells whether they are still those that were evaluated."""
@@ -321,9 +319,9 @@ def metric_row(metrics: Metrics) -> dict[str, Any]:
 
 
 def _level(run: RunFolder) -> tuple[float | None, float | None, bool]:
-    content = run.evaluation()
-    if content is not None:
-        return content["reward"]["mean"], content["bias"]["estimate"], True
+    result = run.evaluation()
+    if result is not None:
+        return result.reward.mean, result.worst.bias.estimate, True
     rows = run._read_rows()
     if not rows:
         return None, None, False

@@ -3,36 +3,41 @@
 import csv
 import io
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from elbert.errors import InvalidInputError
+from elbert.experiments.run_folder import RunFolder
 from elbert.files import FileError, read_text
 from elbert.report.style import series_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Curve: TypeAlias = dict[str, np.ndarray[Any, Any]]
+"""What was measured at every iteration, [iterations, members] by name."""
+
 SMOOTHED = 1 / 40
 """Part of the training over which a curve in a small panel is averaged."""
 
 
-def read_metrics(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Columns of a run's metrics, [iterations, members] each; NaN where a cell is empty."""
-    rows = list(csv.DictReader(io.StringIO(read_text(path / "metrics.csv"))))
+def read_metrics(run: RunFolder) -> Curve:
+    """Columns of a run's metrics; NaN where a cell is empty."""
+    path = run.path / "metrics.csv"
+    rows = list(csv.DictReader(io.StringIO(read_text(path))))
     if not rows:
-        raise InvalidInputError(f"{path} has no metrics yet. Wait for its first iterations.")
+        raise InvalidInputError(f"{run.path} has no metrics yet. Wait for its first iterations.")
     members = sum(row.get("iteration") == rows[0].get("iteration") for row in rows)
+    coefficients = {name for member in run.config.get("coefficients", []) for name in member}
     try:
         return {
             name: np.asarray([float(row[name]) if row[name] else np.nan for row in rows]).reshape(-1, members)
             for name in rows[0]
-            if name != "demand_weight"
+            if name not in coefficients  # some are lists of numbers, and none is measured
         }
     except (KeyError, ValueError, TypeError) as error:
-        raise FileError(f"{path / 'metrics.csv'} is damaged: {error}.") from error
+        raise FileError(f"{path} is damaged: {error}.") from error
 
 
 def smoothed(column: np.ndarray[Any, Any], part: float = SMOOTHED) -> np.ndarray[Any, Any]:
@@ -46,9 +51,7 @@ def smoothed(column: np.ndarray[Any, Any], part: float = SMOOTHED) -> np.ndarray
     return (sums[high] - sums[low]) / (high - low)[:, None]
 
 
-def draw_curve(
-    axes: "Axes", curve: dict[str, np.ndarray[Any, Any]], column: str, i: int, label: str, *, part: float = 0.0
-) -> None:
+def draw_curve(axes: "Axes", curve: Curve, column: str, i: int, label: str, *, part: float = 0.0) -> None:
     """The mean over seeds of one column, with a band from the lowest to the highest seed."""
     style = series_style(i)
     steps = curve["steps"].mean(axis=1) / 1e6
@@ -58,7 +61,7 @@ def draw_curve(
         axes.fill_between(steps, values.min(axis=1), values.max(axis=1), color=style["color"], alpha=0.15, lw=0)
 
 
-def extremes(curve: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+def extremes(curve: Curve) -> Curve:
     """Supply and demand per step of the groups with the highest and the lowest rate, at every iteration.
 
     [iterations, members] each, under supply_most, demand_most, supply_least, demand_least. One criterion only.
