@@ -311,7 +311,7 @@ def reproduce(
     out: Path = Path("reproduction"),
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """Reproduce the paper's experiments: tables and figures, with the published numbers beside ours.
+    """Reproduce the paper's experiments: tables and figures, with the published numbers next to ours.
 
     Trainings that the folder holds already are not repeated, and an interrupted command goes on where it stopped.
 

@@ -1,4 +1,4 @@
-"""Results beside published ones: rows of a table, and a word on each."""
+"""Results next to published ones: rows of a table, and a word on each."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Row:
-    """One training of an experiment: what was measured beside what was published."""
+    """One training of an experiment: what was measured and what was published."""
 
     experiment: str
     env: str

@@ -1,4 +1,4 @@
-"""One result from the evaluations of several seeds, and what the best possible policy reaches beside it."""
+"""One result from the evaluations of several seeds, and what the best possible policy reaches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -65,18 +65,18 @@ def _mean_group(rows: Sequence[GroupRate]) -> GroupRate:
 
 def _least_favourable(limits: Sequence[LimitResult | None]) -> LimitResult | None:
     """The limit over seeds: the least favourable verdict, with its p-values, and the mean price."""
-    known = [limit for limit in limits if limit is not None]
-    if not known:
+    tested = [limit for limit in limits if limit is not None]
+    if not tested:
         return None
-    worst = max(known, key=lambda limit: (VERDICTS.index(limit.verdict), limit.p_confirm or 0.0))
-    return replace(worst, price=_value(_mean_of(limit.price for limit in known)))
+    worst = max(tested, key=lambda limit: (VERDICTS.index(limit.verdict), limit.p_confirm or 0.0))
+    return replace(worst, price=_value(_mean_of(limit.price for limit in tested)))
 
 
 def _mean_of(values: Iterable[float | None]) -> MeanEstimate | None:
     """The mean over seeds with its interval; None if the value of one seed is not known."""
     listed = list(values)
-    known = [value for value in listed if value is not None]
-    return mean_interval(known) if len(known) == len(listed) else None
+    numbers = [value for value in listed if value is not None]
+    return mean_interval(numbers) if len(numbers) == len(listed) else None
 
 
 def _value(estimate: MeanEstimate | None) -> float | None:

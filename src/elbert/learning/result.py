@@ -96,7 +96,7 @@ class Result:
 
     @property
     def singles(self) -> tuple["Result", ...]:
-        """A result for each seed, also where there is one only."""
+        """A result for each seed, also for a single seed."""
         return self.seeds or (self,)
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,8 +120,8 @@ class Result:
         }
         if self.seeds:
             content["seeds"] = [single.to_dict() for single in self.seeds]
-        known = {name: value for name in ("protocol", "agents") if (value := getattr(self, name)) is not None}
-        return ({} if self.seed is None else {"seed": self.seed}) | _with_lists(content) | known
+        kept = {name: value for name in ("protocol", "agents") if (value := getattr(self, name)) is not None}
+        return ({} if self.seed is None else {"seed": self.seed}) | _with_lists(content) | kept
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Result":

@@ -68,15 +68,15 @@ def extremes(curve: Curve) -> Curve:
     """
     groups = sorted((name for name in curve if name.startswith("rate_")), key=lambda name: int(name[5:]))
     rates = np.stack([curve[name] for name in groups], axis=-1)
-    known = np.isfinite(rates)
-    most = np.where(known, rates, -np.inf).argmax(axis=-1)
-    least = np.where(known, rates, np.inf).argmin(axis=-1)
-    found = {"steps": curve["steps"]}
+    has_rate = np.isfinite(rates)
+    most = np.where(has_rate, rates, -np.inf).argmax(axis=-1)
+    least = np.where(has_rate, rates, np.inf).argmin(axis=-1)
+    shown = {"steps": curve["steps"]}
     for kind in ("supply", "demand"):
         values = np.stack([curve[f"{kind}_{name[5:]}"] for name in groups], axis=-1)
         for which, index in (("most", most), ("least", least)):
-            found[f"{kind}_{which}"] = np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
-    return found
+            shown[f"{kind}_{which}"] = np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
+    return shown
 
 
 def labels_of(axes: "Axes") -> tuple[Sequence[Any], Sequence[str]]:

@@ -1,4 +1,4 @@
-"""Tables and figures of the paper's experiments, ours beside the published."""
+"""Tables and figures of the paper's experiments, with the published numbers next to ours."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,24 +38,24 @@ COLUMNS = (
 )
 
 
-def reproduction_page(found: Reproduction) -> Page:
+def reproduction_page(reproduction: Reproduction) -> Page:
     """All experiments for a terminal."""
     pages = (
         trajectories_page(outcome) if isinstance(outcome, TwoTrajectories) else experiment_page(outcome)
-        for outcome in found.outcomes
+        for outcome in reproduction.outcomes
     )
     return Page(tuple(part for page in pages for part in page.parts))
 
 
-def write_reproduction(found: Reproduction, out: Path) -> list[Path]:
+def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
     """Write tables and figures of all experiments into a folder, and a page that leads to them; returns the paths."""
     written: list[Path] = []
-    for outcome in found.outcomes:
+    for outcome in reproduction.outcomes:
         write = write_trajectories if isinstance(outcome, TwoTrajectories) else write_experiment
         written += write(outcome, out)  # pyright: ignore[reportArgumentType]
-    if len(found.outcomes) > 1:
+    if len(reproduction.outcomes) > 1:
         path = out / "reproduction.md"
-        links = "".join(f"- [{outcome.name}]({outcome.name}.md)\n" for outcome in found.outcomes)
+        links = "".join(f"- [{outcome.name}]({outcome.name}.md)\n" for outcome in reproduction.outcomes)
         write_whole(path, f"# The paper's experiments, reproduced\n\n{links}")
         written.append(path)
     return written
@@ -116,7 +116,7 @@ def _notes(outcome: Outcome) -> list[str]:
 
 
 def experiment_table(outcome: Outcome) -> Table:
-    """Every training, ours beside the published."""
+    """Every training, with the published numbers next to ours."""
     panels = [row.panel for row in outcome.rows]
     sections = tuple(place for place in range(len(panels) - 1) if panels[place] != panels[place + 1])
     return Table(COLUMNS, tuple(cells(row) for row in outcome.rows), sections=sections)

@@ -178,8 +178,8 @@ def _method(policy: Compared) -> str:
 
 def comparison_page(comparison: Comparison) -> Page:
     """Policies side by side, and what the columns mean."""
-    known = {policy.best.exact for policy in comparison.policies if policy.best is not None}
-    return Page((comparison_table(comparison).brief(), *(BEST_MEANS[exact] for exact in sorted(known))))
+    exact_or_not = {policy.best.exact for policy in comparison.policies if policy.best is not None}
+    return Page((comparison_table(comparison).brief(), *(BEST_MEANS[exact] for exact in sorted(exact_or_not))))
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:

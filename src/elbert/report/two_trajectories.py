@@ -89,12 +89,12 @@ def _draw_decisions(axes: Any, readings: Sequence[Reading]) -> None:
     for reading in readings:
         for t, step in enumerate(STEPS):
             for g, group in enumerate(GROUPS):
-                due, given = reading.trajectory.demand[t, g], reading.trajectory.supply[t, g]
+                due, approved = reading.trajectory.demand[t, g], reading.trajectory.supply[t, g]
                 axes.barh(position, due, color="white", edgecolor=COLOURS[group], height=0.8)
                 axes.barh(
-                    position, given, color=COLOURS[group], hatch=HATCHES[group], edgecolor=INK, height=0.8, lw=0.4
+                    position, approved, color=COLOURS[group], hatch=HATCHES[group], edgecolor=INK, height=0.8, lw=0.4
                 )
-                axes.text(due + 3, position, f"{given:.0f} of {due:.0f}", va="center", fontsize=8)
+                axes.text(due + 3, position, f"{approved:.0f} of {due:.0f}", va="center", fontsize=8)
                 labels.append((position, f"{reading.trajectory.name}, {step}, {group}"))
                 position += 1
         position += 0.7
