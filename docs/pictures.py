@@ -20,7 +20,7 @@ import elbert
 from elbert.files import write_whole
 from elbert.gym_ids import IDS
 from elbert.report.frontier import write_frontier
-from elbert.report.scatter import Point, point_of
+from elbert.report.scatter import Point
 
 Policy = Callable[[Any], Any]
 
@@ -69,7 +69,10 @@ def frontier() -> None:
     """Write docs/images/frontier-lending.png: what docs/data/main.json holds of lending, beside the best possible."""
     here = Path(__file__).parent
     rows = [row for row in json.loads((here / "data" / "main.json").read_text())["rows"] if row["env"] == "lending"]
-    ours = [point for row in rows if (point := point_of(row["label"], row))]
+    ours = [
+        Point(row["label"], row["bias"]["estimate"], row["reward"]["mean"], row["bias"]["ci"], row["reward"]["ci"])
+        for row in rows
+    ]
     theirs = [Point(row["label"], row["published"]["bias"], row["published"]["reward"]) for row in rows]
     with TemporaryDirectory() as folder:
         written = write_frontier(elbert.frontier("lending"), Path(folder), points=ours, theirs=theirs)

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elbert.errors import ElbertError
-from elbert.exact.frontier import Frontier, frontier_for_picture
+from elbert.exact.frontier import Frontier
 from elbert.files import write_json
 from elbert.report.curves import labels_of
 from elbert.report.scatter import Point, draw_scatter
@@ -118,28 +117,6 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     drawn = "steps-pre" if found.points[0].rates is None else "default"  # between two limits the larger one's holds
     axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1, drawstyle=drawn)
     axes.set_xlim(-0.04 * right, right)
-
-
-def frontier_behind(results: Sequence[dict[str, Any]], points: Sequence[Point]) -> Frontier | None:
-    """The best possible over the range of biases, or the bound, where all results are of one world that has one."""
-    known = [result for result in results if "best" in result]
-    worlds = [(result["env"], result["horizon"], result["best"]["parameters"]) for result in known]
-    if not points or not worlds or any(world != worlds[0] for world in worlds):
-        return None
-    env, horizon, parameters = worlds[0]
-    try:
-        return frontier_for_picture(env, horizon, [point.bias for point in points], **parameters)
-    except ElbertError:  # a limit that is too small, or too hard to solve: the picture goes without
-        return None
-
-
-def nearness(best: dict[str, Any] | None) -> str:
-    """A percentage where the best reward is exact and positive, else how much reward per step is missing."""
-    if best is None:
-        return ""
-    if best["exact"] and best["share"] is not None:
-        return f"{100 * best['share']:.1f} %"
-    return f"{best['short']:.4f} below" if best["short"] >= 0 else f"{-best['short']:.4f} above"
 
 
 def _number(value: float) -> str:
