@@ -49,7 +49,7 @@ def environment_from(text: str) -> Environment:
 
 
 def _module(where: str) -> Any:
-    """The module of this name or file. Modules beside it can be imported by it."""
+    """The module of this name or file; it can import modules of the same folder."""
     if not where.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(where)

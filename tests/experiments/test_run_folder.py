@@ -277,7 +277,11 @@ def test_files_that_no_reader_expects_are_refused_by_name(whole, tmp_path):
         assert summarise(out).status == "damaged"
         shutil.copytree(whole, out, dirs_exist_ok=True)
         (out / "evaluation.json").unlink(missing_ok=True)
-    (out / "metrics.csv").write_text("iteration,seed,reward\n1,0," + "9" * 200_000 + "\n")
+    text = (out / "metrics.csv").read_text()
+    (out / "metrics.csv").write_text(text.replace("iteration", "iteratiom", 1))
+    with pytest.raises(FileError, match=r"metrics\.csv is damaged \(it has no column iteration\)"):
+        MetricsFile(out).cut(3)
+    (out / "metrics.csv").write_text(text + "9" * 200_000 + "\n")
     assert "metrics.csv is damaged (field larger than field limit" in summarise(out).reason
     with pytest.raises(FileError, match=r"metrics\.csv is damaged"):
         read_metrics(out)

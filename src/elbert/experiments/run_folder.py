@@ -5,8 +5,8 @@ manifest.json       versions, platform, command, seeds; how far it is and how it
 metrics.csv         a row per iteration and seed
 checkpoints/        the latest training states
 agent.safetensors   the policy of the latest checkpoint (agent-0, agent-1, ... if several seeds train together); under a
-                    limit on the bias in the end the one that was chosen
-candidates/         the policies to choose from, under such a limit
+                    limit on the bias, in the end the policy that was chosen
+candidates/         the policies to choose from, under a limit
 evaluation.json     how it did in fresh episodes
 
 The JSON files carry a digest of themselves and are refused if they were edited. All files are written whole except
