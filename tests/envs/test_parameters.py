@@ -29,7 +29,10 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: gymnasium.make_vec("elbert/Attention-v0", num_envs=2, unit=3), "attention has no parameter 'unit'"),
         (lambda: gymnasium.make("elbert/Lending-v0", render_mode="human"), "'rgb_array', or None"),
         (lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=0), "num_envs is 0"),
-        (lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=1, autoreset_mode="now"), "autoreset_mode is 'now'"),
+        (
+            lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=1, autoreset_mode="now"),
+            "No autoreset mode is called 'now'",
+        ),
         (lambda: WorldEnv(Lending(), render_mode="rgb_array"), "no draw="),
         (lambda: worlds.Lending(horizon=0), "horizon is 0. Give a whole number of steps, at least 1"),
         (lambda: worlds.Lending(horizon=2.5), "horizon is 2.5"),

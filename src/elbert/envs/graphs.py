@@ -133,7 +133,7 @@ def _edges(pairs: Any, people: int) -> np.ndarray[Any, Any]:
         )
     alone = array[:, 0] == array[:, 1]
     if alone.any():
-        raise InvalidInputError(f"Person {array[alone][0, 0]} is joined to themselves. Remove such edges.")
+        raise InvalidInputError(f"Person {array[alone][0, 0]} is joined to themselves. Remove edges of this kind.")
     return np.unique(np.sort(array, axis=1), axis=0).astype(int)
 
 

@@ -59,7 +59,7 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
         seed: of the environment and the actions.
 
     Raises:
-        EnvCheckError: with everything found, if the environment cannot be used as it is.
+        EnvCheckError: with everything that is wrong, if the environment cannot be used as it is.
     """
     as_whole(steps, "steps", "a whole number of steps, at least 1", low=1)
     start = as_seed(seed)

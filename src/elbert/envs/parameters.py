@@ -1,7 +1,7 @@
 """Parameters of a world: read from what a user gives, refused with a reason where they make no sense.
 
 Values are checked in float64 and stored as read-only NumPy arrays of 32 bits, the leaves of a pytree that can be mapped
-over. NumPy, because making a JAX array starts JAX's threads, and a process with such threads must not be forked: an
+over. NumPy, because making a JAX array starts JAX's threads, and a process with these threads must not be forked: an
 asynchronous vector environment makes a world before it forks. A traced value, as inside
 `jax.vmap(lambda tau: Infectious(infection=tau))`, has no value to check yet and passes.
 """
@@ -60,7 +60,7 @@ def as_probability(value: Any, name: str) -> Any:
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """True or False, and nothing that merely counts as such."""
+    """True or False, and not a number that counts as one of them."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name} is {_shown(value)}. Give True or False.")
     return bool(value)

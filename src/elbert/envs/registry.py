@@ -277,5 +277,5 @@ def _space(space: gymnasium.Space[Any]) -> str:
 
 
 def _meaning(hint: Any) -> str:
-    """The text beside a parameter's type."""
+    """The text in a parameter's annotation."""
     return get_args(hint)[1] if get_origin(hint) is Annotated else ""
