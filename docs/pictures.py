@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 
 import elbert
+from elbert.envs import ENTRIES
 from elbert.files import write_whole
-from elbert.gym_ids import IDS
 from elbert.report.frontier import write_frontier
 from elbert.report.scatter import Point
 
@@ -53,9 +53,8 @@ SHOTS: dict[str, tuple[Policy, int]] = {
 
 def main() -> None:
     """Write docs/images/NAME.png for every world."""
-    for identifier, name in IDS.items():
-        policy, steps = SHOTS[name]
-        env = gymnasium.make(identifier, render_mode="rgb_array")
+    for name, (policy, steps) in SHOTS.items():
+        env = gymnasium.make(ENTRIES[name].id, render_mode="rgb_array")
         observation, _ = env.reset(seed=3)
         for _ in range(steps):
             observation, *_ = env.step(policy(observation))

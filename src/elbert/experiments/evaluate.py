@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
-from elbert.envs import get_entry
+from elbert.envs import ENTRIES, get_entry
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import Rule
 from elbert.experiments.presets import OWN
@@ -36,7 +36,8 @@ def protocol_for(name: str, env: str) -> Protocol:
     section = content[name]
     if env not in section and OWN not in section:
         raise InvalidInputError(f"The protocol {name!r} says nothing about {env}. It knows: {', '.join(section)}.")
-    entry = section.get(env, section.get(OWN))
+    brought = ENTRIES[env].evaluation if env in ENTRIES else {}
+    entry = section.get(env, section.get(OWN, {}) | dict(brought))
     return Protocol(entry["episodes"], entry.get("horizon"), entry.get("extra_demand", 0.0))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from elbert.checks import as_whole
-from elbert.envs.parameters import plain_parameters
+from elbert.envs import plain_parameters
 from elbert.errors import ElbertError
 from elbert.experiments.evaluate import Conditions, evaluate_run, protocol_for
 from elbert.experiments.jit_cache import keep_compiled
