@@ -77,7 +77,7 @@ class Evaluation:
             "limit": None
             if self.limit is None
             else {
-                "max_bias": self.limit.limit,
+                "max_bias": self.limit.max_bias,
                 "verdict": self.limit.verdict,
                 "p_refute": self.limit.p_refute,
                 "p_confirm": self.limit.p_confirm,
@@ -155,7 +155,7 @@ def _tested(report: BenefitReport, limit: float) -> BiasTest:
     try:
         return report.test(limit)
     except NotEstimableError:
-        return BiasTest(limit, "not estimable", None, None, 0.0, ())
+        return BiasTest(max_bias=limit, verdict="not estimable")
 
 
 def simulate(
