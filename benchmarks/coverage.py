@@ -38,6 +38,7 @@ class Situation(NamedTuple):
     demand: tuple[float, ...]
     crowding: float = 0.2  # how much a busy episode lowers everybody's chance
     tail: float = 0.0  # above 0: each group's demand is log-normal with this sigma
+    steady: float = 20.0  # how little the chance varies from episode to episode otherwise
     outage: float = 0.0  # how often the last group receives nothing at all in an episode
 
 
@@ -54,7 +55,7 @@ SITUATIONS = (
     Situation("2 equal groups, heavy tails", (0.6, 0.6), (200, 200), crowding=0.0, tail=1.5),
     Situation("2 groups apart, heavy tails", (0.6, 0.55), (200, 200), crowding=0.0, tail=1.5),
     Situation("one never refused", (1.0, 0.98), (50, 50), crowding=0.0),
-    Situation("2 groups, rare outages", (0.8, 0.784), (30, 30), crowding=0.0, outage=0.02),
+    Situation("2 groups, rare outages", (0.8, 0.784), (300, 300), crowding=0.0, steady=2000.0, outage=0.02),
     Situation("20 groups, closely spaced", tuple(np.linspace(0.45, 0.55, 20).tolist()), (20,) * 20),
     Situation("100 groups, scattered", tuple(np.random.default_rng(0).normal(0.5, 0.025, 100).tolist()), (10,) * 100),
 )
@@ -80,7 +81,7 @@ def simulate(
     due = rng.poisson(demand * activity)
     average[-1] /= 1 - situation.outage
     chance = np.clip(average * (1 + crowding - crowding * activity), 0.01, 0.99)
-    share = np.where(average == 1, 1.0, rng.beta(20 * chance, 20 * (1 - chance)))
+    share = np.where(average == 1, 1.0, rng.beta(situation.steady * chance, situation.steady * (1 - chance)))
     if situation.outage:
         share[..., -1] *= rng.random((episodes, replications)) >= situation.outage
     return rng.binomial(due, share).astype(float), due.astype(float)

@@ -151,7 +151,7 @@ def test_the_warning_is_not_given_without_a_reason():
 def test_numbers_of_any_kind_become_plain_ones(confidence):
     report = example(confidence=confidence)
     assert json.loads(report.to_json())["confidence"] == pytest.approx(0.9, abs=1e-3)
-    assert type(report.test(np.float32(0.5)).max_bias) is float
+    assert type(report.test(np.float32(0.5)).max_bias) is float  # pyright: ignore[reportArgumentType]
 
 
 def test_a_frame_without_polars_says_what_to_install(monkeypatch):

@@ -34,7 +34,7 @@ def test_coverage_of_bias_and_impact_ratio_is_nominal(name, episodes):
     if found["true"] == 0:
         assert abs(found["debiased"]) < found["naive"] / 3, found
     else:
-        assert abs(found["debiased"] - found["true"]) < found["floor"] / 2, found  # as docs/statistics.md says
+        assert abs(found["debiased"] - found["true"]) < found["floor"] / 2, found
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def pool(totals: EpisodeTotals, *, confidence: float) -> Pooled:
     # A deviation is rounding if it is small next to the episode's own supply, or next to the average episode's: in an
     # episode with hardly any demand even a rate of 0 instead of 1 says nothing.
     scale = np.maximum(supply + expected, np.where(has_demand, rate, 0.0) * mean)
-    deviation = np.where(np.abs(supply - expected) <= _ROUNDING * scale, 0.0, supply - expected)
+    rounding = (np.abs(supply - expected) <= _ROUNDING * scale) | ~has_demand
+    deviation = np.where(rounding, 0.0, supply - expected)
     residuals = deviation / mean / power_of_two(rate)  # squares of very large or small rates would leave the floats
     squares = (residuals**2).sum(axis=0)
     with_demand, active = (demand > 0).sum(axis=0), ((demand > 0) | (supply > 0)).sum(axis=0)

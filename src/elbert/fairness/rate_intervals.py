@@ -147,7 +147,7 @@ def _bootstrap(
 ) -> tuple[Floats, Floats, Floats]:
     episodes, shape, unit = totals.episodes, pooled.rate.shape, power_of_two(pooled.rate)
     flat = (pooled.rate / unit).reshape(-1)
-    scale = np.where(pooled.with_demand > 0, totals.demand.mean(axis=0), 1.0)
+    scale = np.where(pooled.with_demand > 0, totals.demand.mean(axis=0), np.inf)
     s, d = (np.reshape(x / scale, (episodes, -1)) for x in (totals.supply / unit, totals.demand))
     moments = np.concatenate([s, d, s * s, s * d, d * d], axis=1)
     rng = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def _bootstrap(
         drawn = rng.integers(0, episodes, (size, episodes)) + episodes * np.arange(size)[:, None]
         weight = np.bincount(drawn.ravel(), minlength=size * episodes).reshape(size, episodes).astype(float)
         sum_s, sum_d, sum_ss, sum_sd, sum_dd = np.split(weight @ moments, 5, axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             again = sum_s / sum_d  # NaN where no drawn episode has demand: such a resample says nothing
             square = np.maximum(sum_ss - 2 * again * sum_sd + again**2 * sum_dd, 0.0)
             spread = np.sqrt(square * episodes / max(episodes - 1, 1)) / sum_d
