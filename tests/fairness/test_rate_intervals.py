@@ -201,7 +201,7 @@ def test_mean_interval_agrees_with_scipy():
     assert mean_interval([2.0]) == (2.0, None, None)
 
 
-def test_precise_numbers_stay_precise_beside_jax_arrays():
+def test_precise_numbers_stay_precise_next_to_jax_arrays():
     totals = EpisodeTotals.of(np.array([[16777217.0, 1.0]]), jnp.array([[2.0**25, 1.0]]))
     assert totals.supply[0, 0, 0] == 16777217.0
 

@@ -87,22 +87,22 @@ class BenefitReport:
             "method": self.method,
             "criteria": [
                 {
-                    "criterion": part.criterion,
+                    "criterion": result.criterion,
                     "bias": {
-                        "estimate": part.bias.estimate,
-                        "debiased": part.bias.debiased,
-                        "ci": _pair(part.bias.low, part.bias.high),
-                        "noise_floor": part.bias.noise_floor,
-                        "noise_floor_high": part.bias.noise_floor_high,
-                        "highest": part.bias.highest,
-                        "lowest": part.bias.lowest,
-                        "left_out": list(part.bias.left_out),
-                        "reliable": part.bias.reliable,
+                        "estimate": result.bias.estimate,
+                        "debiased": result.bias.debiased,
+                        "ci": _pair(result.bias.low, result.bias.high),
+                        "noise_floor": result.bias.noise_floor,
+                        "noise_floor_high": result.bias.noise_floor_high,
+                        "highest": result.bias.highest,
+                        "lowest": result.bias.lowest,
+                        "left_out": list(result.bias.left_out),
+                        "reliable": result.bias.reliable,
                     },
                     "impact_ratio": {
-                        "estimate": part.impact_ratio.estimate,
-                        "debiased": part.impact_ratio.debiased,
-                        "ci": _pair(part.impact_ratio.low, part.impact_ratio.high),
+                        "estimate": result.impact_ratio.estimate,
+                        "debiased": result.impact_ratio.debiased,
+                        "ci": _pair(result.impact_ratio.low, result.impact_ratio.high),
                     },
                     "groups": [
                         {
@@ -114,10 +114,10 @@ class BenefitReport:
                             "effective_episodes": row.effective_episodes,
                             "reliable": row.reliable,
                         }
-                        for row in part.groups
+                        for row in result.groups
                     ],
                 }
-                for part in self.criteria
+                for result in self.criteria
             ],
             "not_estimable": [asdict(entry) for entry in self.not_estimable],
             "notes": list(self.notes),
@@ -136,9 +136,9 @@ class BenefitReport:
 
         reasons = {(entry.criterion, entry.group): entry.reason for entry in self.not_estimable}
         rows = [
-            {"criterion": part.criterion, **asdict(row), "reason": reasons.get((part.criterion, row.group))}
-            for part in self.criteria
-            for row in part.groups
+            {"criterion": result.criterion, **asdict(row), "reason": reasons.get((result.criterion, row.group))}
+            for result in self.criteria
+            for row in result.groups
         ]
         numbers = dict.fromkeys(("rate", "low", "high", "supply", "demand", "effective_episodes"), polars.Float64)
         text = polars.String
@@ -154,12 +154,12 @@ class BenefitReport:
         return str(self._page())
 
     def _page(self) -> tables.Page:
-        comparisons = [part for criterion in self.criteria for part in (self._rates(criterion), self._range(criterion))]
+        shown = [table for result in self.criteria for table in (self._rates(result), self._range(result))]
         remarks = "\n".join(f"* {entry}" for entry in (*self.notes, *self.not_estimable))
         source = f"From {count(self.episodes, 'episode')}. {CAUTION}"
-        return tables.Page((*comparisons, "", *([remarks, ""] if remarks else []), source))
+        return tables.Page((*shown, "", *([remarks, ""] if remarks else []), source))
 
-    def _rates(self, part: CriterionBenefit) -> tables.Table:
+    def _rates(self, result: CriterionBenefit) -> tables.Table:
         """One row per group."""
         numbers = ("rate", f"{100 * self.confidence:g} % interval", "supply / episode", "demand / episode")
         rows = tuple(
@@ -170,14 +170,14 @@ class BenefitReport:
                 f"{row.supply:,.6g}",
                 f"{row.demand:,.6g}",
             )
-            for row in part.groups
+            for row in result.groups
         )
         columns = (tables.Column("group"), *(tables.Column(name, right=True) for name in numbers))
-        return tables.Table(columns, rows, title=part.criterion)
+        return tables.Table(columns, rows, title=result.criterion)
 
-    def _range(self, part: CriterionBenefit) -> tables.Table:
+    def _range(self, result: CriterionBenefit) -> tables.Table:
         """How far apart the groups are."""
-        bias, ratio, percent = part.bias, part.impact_ratio, f"{100 * self.confidence:g} % interval"
+        bias, ratio, percent = result.bias, result.impact_ratio, f"{100 * self.confidence:g} % interval"
         without = f", without {', '.join(bias.left_out)}" if bias.left_out else ""
         rows = [("bias", "not estimable", "")]
         if bias.estimate is not None:

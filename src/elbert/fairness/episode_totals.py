@@ -112,7 +112,7 @@ class EpisodeTotals:
         for c, bounded in enumerate(self.bounded):
             if bounded:
                 as_pair(self.supply[:, c], self.demand[:, c], bounded=True)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             supply, demand = self.supply.sum(axis=0), self.demand.sum(axis=0)
             amounts = np.stack([supply, demand, ratio(supply, demand, otherwise=0.0)])
         small = (amounts < 1 / LARGEST) & (np.stack([supply, demand, supply * (demand > 0)]) > 0)
@@ -138,10 +138,8 @@ def _read(supply: Any, demand: Any) -> tuple[Floats, Floats]:
             "supply and demand have no values yet: statistics cannot be traced by jax.jit, vmap or grad. Call them "
             "on the arrays that the traced function returns."
         )
-    # copied before they meet, so that float64 amounts are not rounded to the float32 of a JAX array beside them
-    supplies, demands = as_pair(
-        np.array(as_array(supply, "supply"), float), np.array(as_array(demand, "demand"), float)
-    )
+    # NumPy's before they meet, so that float64 amounts are not rounded to the float32 of a JAX array next to them
+    supplies, demands = as_pair(np.asarray(as_array(supply, "supply")), np.asarray(as_array(demand, "demand")))
     if supplies.ndim == 2:
         supplies, demands = supplies[:, None, :], demands[:, None, :]
     if supplies.ndim != 3:

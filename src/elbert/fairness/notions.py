@@ -101,7 +101,7 @@ class Notion:
 
         Beware of a `qualified` that is known for accepted people only (whether a loan was repaid) and filled with 0 for
         the others: then no rejected person is ever qualified, and a true positive rate is 1 whatever was decided. A
-        `benefit_report` of such totals says so.
+        `benefit_report` of these totals says so.
         """
         whom, supply, demand = self._amounts(group, decision, qualified, groups)
         xp = namespace(supply)
@@ -231,5 +231,5 @@ def register_notion(notion: Notion) -> Notion:
     if not isinstance(notion, Notion):
         raise InvalidInputError(f"notion is {notion!r}. Give a Notion, built from a name and its criteria.")
     if NOTIONS.setdefault(notion.name, notion) != notion:
-        raise InvalidInputError(f"Another notion is called {notion.name!r} already. Give this one a name of its own.")
+        raise InvalidInputError(f"Another notion is called {notion.name!r} already. Give this one a different name.")
     return notion

@@ -159,7 +159,7 @@ def _bootstrap(
         weight = np.bincount(drawn.ravel(), minlength=size * episodes).reshape(size, episodes).astype(float)
         sum_s, sum_d, sum_ss, sum_sd, sum_dd = np.split(weight @ moments, 5, axis=1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            again = sum_s / sum_d  # NaN where no drawn episode has demand: such a resample says nothing
+            again = sum_s / sum_d  # NaN where no drawn episode has demand
             square = np.maximum(sum_ss - 2 * again * sum_sd + again**2 * sum_dd, 0.0)
             spread = np.sqrt(square * episodes / max(episodes - 1, 1)) / sum_d
             studentised = (again - flat) / spread

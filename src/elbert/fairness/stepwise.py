@@ -86,8 +86,8 @@ def _stepwise_rates(supply: Any, demand: Any, without_demand: str) -> tuple[Any,
         first = tuple(int(i) for i in np.argwhere(~np.asarray(mask))[0])
         raise NotEstimableError(
             f"Group {first[-1]} has no demand at step {first[-2]}, so a step-wise rate does not exist there. "
-            'Pass without_demand="skip" to leave such steps out, or use the long-term benefit rate, which needs demand '
-            "only in total."
+            'Pass without_demand="skip" to leave these steps out, or use the long-term benefit rate, which needs '
+            "demand only in total."
         )
     return rates, xp.ones_like(mask)
 
