@@ -2,14 +2,24 @@
 
     maximise R   subject to   rho_k D_kg <= S_kg <= (rho_k + delta) D_kg   for all k, g,   over policies and rho.
 
-For a fixed rho this is linear in the occupancy. Over rho it need not be concave, so we branch and bound. For prices
-low, high >= 0 the Lagrangian
+A group without demand (S = D = 0) satisfies its constraints for every rho. For a fixed rho the problem is linear in the
+occupancy. Over rho it need not be concave, so we branch and bound. For prices low, high >= 0 the Lagrangian
 
     L(rho) = max over policies of  R + sum_kg low_kg (S_kg - rho_k D_kg) + high_kg ((rho_k + delta) D_kg - S_kg)
 
-bounds what any policy within the limit reaches at rho. It is a maximum of functions that are linear in rho, so it is
-convex, and over a box of rho it is largest at a corner. The least such bound over all prices is a linear program too:
-mix policies of all corners. Boxes whose bound is below what a known policy reaches are done with.
+bounds what any policy within the limit reaches at rho. There are two bounds for a box of rho:
+
+1. With the same prices everywhere, L is a maximum of functions that are linear in rho. So it is convex, and largest at
+   a corner of the box. The least such bound over all prices is a linear program: mix policies of all corners.
+2. With prices of its own at every corner c, and multilinear ones between them, what a policy adds to L is multilinear
+   in rho except for the terms (high - low) rho D. These rise above the values at the corners by at most
+
+       sum_k width_k / 4 * max over policies of  sum_g slope_kg D_kg,   slope = the fall of high - low along axis k.
+
+   The best prices of near corners are close, so the error is of second order in the width of the box. The error of the
+   first bound is of first order: around a flat maximum it would need thousands of boxes.
+
+Boxes whose bound is below what a known policy reaches are done with.
 """
 
 import heapq
@@ -27,7 +37,15 @@ FEASIBILITY = 1e-6
 """By how much a policy's bias may exceed the limit: the room that linear programs leave."""
 NARROWEST = 1e-8
 """Boxes narrower than this are not divided: rates so close cannot be told apart."""
+NARROW = 1 / 16
+"""The part of the range of rho below which a box gets the second bound: in wide boxes it is the weaker one."""
 MOST_BOXES = 4000
+SOME_BOXES = 200
+"""How many boxes are examined per limit to find out how small a limit can be."""
+
+
+SILENT = 1e-9
+"""The part of its largest demand below which a group's least demand counts as none, as rounding leaves it."""
 
 
 class NotWithinLimitError(InvalidInputError):
@@ -40,6 +58,7 @@ class Relaxed(NamedTuple):
     bound: float  # no policy within the limit and with its lowest rates in the box has more reward
     totals: Totals  # of the mixture; a policy's own where the box is a point
     price: float  # reward per unit of bias, at these prices
+    prices: Array  # [2, criteria, groups] low and high
     policy: Any  # how to make it
 
 
@@ -55,7 +74,11 @@ class Program(Protocol):
         ...
 
     def highest_rates(self) -> Array:
-        """What the lowest rate of each criterion can be at most.   [criteria]"""
+        """What the lowest rate of each criterion can be at most, among groups with demand.   [criteria]"""
+        ...
+
+    def most_demand(self, weights: Array) -> Array:
+        """max over policies of sum_kg w_kg D_kg, never below the truth.   [n, criteria, groups] -> [n]"""
         ...
 
 
@@ -92,78 +115,183 @@ def best_within(program: Program, delta: float, *, tolerance: float = 1e-6) -> B
     free = program.free()
     if free.totals.bias <= delta:
         return _best(delta, free, free.bound, 0.0, 0)
-    found = _search(program, delta, tolerance * max(1.0, abs(free.totals.reward)))
-    if found is None:
-        low, high = delta, free.totals.bias
-        while high - low > 1e-2 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if _any_within(program, middle) else (middle, high)
+    search = _Search(program, delta)
+    search.run(room=tolerance * max(1.0, abs(free.totals.reward)), most=MOST_BOXES)
+    if search.found is None:
         raise NotWithinLimitError(
-            f"No policy keeps the bias within {delta:g}. The smallest possible is about {high:.3g}; without a limit "
-            f"the best policy has {free.totals.bias:.4g}. Give a larger limit."
+            f"No policy keeps the bias within {delta:g}. {_smallest_limit(program, delta, free.totals.bias)}; without "
+            f"a limit the best policy has {free.totals.bias:.4g}. Give a larger limit."
         )
-    return found
+    return _best(delta, search.found, search.proven, search.price, search.examined)
 
 
-def _any_within(program: Program, delta: float) -> bool:
-    """Whether a policy within the limit is found soon; only to tell people about how small a limit can be."""
-    try:
-        return _search(program, delta, np.inf, most=24) is not None
-    except ElbertError:
-        return False
+def highest_lowest_rates(rates: Array, always: Array) -> Array:
+    """What the lowest rate can be at most, among groups with demand.   [criteria, groups] -> [criteria]
+
+    A group to which every policy gives demand has a rate under every policy, and the lowest is not above it. Others can
+    be without a rate, and then the lowest rate is that of any group.
+
+    Args:
+        rates: the highest rate that a policy can give each group.
+        always: whether every policy gives the group demand.
+    """
+    bounded = np.min(rates, axis=1, initial=np.inf, where=always)
+    return np.where(always.any(axis=1), bounded, rates.max(axis=1))
 
 
-def _search(program: Program, delta: float, room: float, *, most: int = MOST_BOXES) -> Best | None:
-    """Branch and bound until no box can hold a policy that is better by more than `room`; None without any policy."""
-    highest = program.highest_rates()
-    found: Relaxed | None = None
-    price, count = 0.0, itertools.count()
-    boxes: list[tuple[float, int, Array, Array, Relaxed]] = []
-    proven = -np.inf
+def _smallest_limit(program: Program, low: float, high: float) -> str:
+    """How small a limit can be, to 1 %, by bisection: `low` is known to be too small, and a policy has the bias `high`.
 
-    def consider(low: Array, high: Array) -> None:
-        relaxed = program.relaxed(_corners(low, high), delta)
-        number = next(count)
-        if number > most:
-            raise ElbertError(
-                f"The search for the best policy with a bias of at most {delta:g} did not end within {most} "
-                "boxes. Allow a larger tolerance."
-            )
-        if relaxed is not None and (found is None or relaxed.bound > found.totals.reward):
-            heapq.heappush(boxes, (-relaxed.bound, number, low, high, relaxed))
-
-    consider(np.zeros_like(highest), highest)
-    while boxes:
-        minus, _, low, high, relaxed = heapq.heappop(boxes)
-        rho = np.clip(np.nanmin(relaxed.totals.rates, axis=-1, initial=np.inf), low, high)
-        if found is None or -minus > found.totals.reward + room:
-            for tried in (relaxed, program.relaxed(rho[None], delta)):
-                if tried is None or tried.totals.bias > delta + FEASIBILITY:
-                    continue
-                if found is None or tried.totals.reward > found.totals.reward:
-                    found, price = tried, relaxed.price
-        if found is not None and -minus <= found.totals.reward + room:
-            proven, price = max(proven, -minus), relaxed.price
-            break
-        # divide along the criterion in which the mixture exceeds the limit most: there the box is too wide
-        width = high - low
-        along = int(np.argmax(np.where(width > NARROWEST, relaxed.totals.spreads - delta, -np.inf)))
-        if width[along] <= NARROWEST:
-            proven = max(proven, -minus)
+    Where the search cannot say whether any policy is within a limit, only what is proven and what is reached are told.
+    """
+    proven = low
+    while high - low > 1e-2 * high:
+        middle = (low + high) / 2
+        search = _Search(program, middle)
+        try:
+            search.run(room=np.inf, most=SOME_BOXES)
+        except SearchTooLongError:
+            low = middle
             continue
-        cut = float(np.clip(rho[along], low[along] + 0.1 * width[along], high[along] - 0.1 * width[along]))
-        left, right = high.copy(), low.copy()
+        if search.found is None:
+            low = proven = middle
+        else:
+            high = min(middle, search.found.totals.bias)
+    if proven == low:
+        return f"The smallest possible is about {high:.3g}"
+    return f"The smallest possible is above {proven:.3g} and at most {high:.3g}"
+
+
+class SearchTooLongError(ElbertError):
+    """The search for the best policy did not end within the boxes that it may examine."""
+
+
+class Box(NamedTuple):
+    """Policies whose lowest rates lie between low and high."""
+
+    low: Array  # [criteria]
+    high: Array  # [criteria]
+    bound: float  # none of them that is within the limit has more reward
+    relaxed: Relaxed  # the best mixture over the corners
+    tightened: bool  # whether the bound is the better one of two
+
+    @property
+    def rho(self) -> Array:
+        """The lowest rates of the mixture, where a policy is tried and the box is divided.   [criteria]"""
+        return np.clip(np.nanmin(self.relaxed.totals.rates, axis=-1, initial=np.inf), self.low, self.high)
+
+
+class _Search:
+    """Boxes by falling bound, and the best policy that was met."""
+
+    def __init__(self, program: Program, delta: float) -> None:
+        self.program, self.delta = program, delta
+        self.highest = program.highest_rates()
+        self.found: Relaxed | None = None
+        self.price, self.proven, self.examined = 0.0, -np.inf, 0
+        self._heap: list[tuple[float, int, Box]] = []
+        self._order = itertools.count()
+        self._points: dict[tuple[float, ...], Relaxed | None] = {}
+
+    def run(self, *, room: float, most: int) -> None:
+        """Divide boxes until none can hold a policy that is better than the one found by more than `room`."""
+        self._examine(np.zeros_like(self.highest), self.highest, np.inf)
+        while self._heap:
+            box = heapq.heappop(self._heap)[-1]
+            if not self._is_decided(box, room):
+                if not box.tightened and (box.high - box.low <= NARROW * self.highest).all():
+                    self._push(box._replace(bound=min(box.bound, self._second_bound(box)), tightened=True))
+                    continue
+                self._try(box.relaxed, box.relaxed.price)
+                self._try(self.program.relaxed(box.rho[None], self.delta), box.relaxed.price)
+            if self._is_decided(box, room):
+                # every other box has a smaller bound
+                self.proven, self.price = max(self.proven, box.bound), box.relaxed.price
+                break
+            self._divide(box)
+            if self.examined > most:
+                raise SearchTooLongError(
+                    f"The search for the best policy with a bias of at most {self.delta:g} did not end within {most} "
+                    "boxes. Allow a larger tolerance."
+                )
+        if self.found is not None:
+            self.proven = max(self.proven, self.found.totals.reward)
+
+    def _is_decided(self, box: Box, room: float) -> bool:
+        return self.found is not None and box.bound <= self.found.totals.reward + room
+
+    def _try(self, relaxed: Relaxed | None, price: float) -> None:
+        """Keep a mixture that is within the limit, and so a policy, if it is better than the one found."""
+        if relaxed is None or relaxed.totals.bias > self.delta + FEASIBILITY:
+            return
+        if self.found is None or relaxed.totals.reward > self.found.totals.reward:
+            self.found, self.price = relaxed, price
+
+    def _examine(self, low: Array, high: Array, bound: float) -> None:
+        """A new box, inside one with this bound."""
+        self.examined += 1
+        relaxed = self.program.relaxed(np.array(list(itertools.product(*zip(low, high, strict=True)))), self.delta)
+        if relaxed is not None:
+            self._push(Box(low, high, min(bound, relaxed.bound), relaxed, tightened=False))
+
+    def _push(self, box: Box) -> None:
+        if self.found is None or box.bound > self.found.totals.reward:
+            heapq.heappush(self._heap, (-box.bound, next(self._order), box))
+
+    def _divide(self, box: Box) -> None:
+        """Two boxes, along the criterion in which the mixture exceeds the limit most: there the box is too wide."""
+        width = box.high - box.low
+        along = int(np.argmax(np.where(width > NARROWEST, box.relaxed.totals.spreads - self.delta, -np.inf)))
+        if width[along] <= NARROWEST:
+            self.proven = max(self.proven, box.bound)
+            return
+        margin = 0.1 * width[along]
+        cut = float(np.clip(box.rho[along], box.low[along] + margin, box.high[along] - margin))
+        left, right = box.high.copy(), box.low.copy()
         left[along] = right[along] = cut
-        consider(low, left)
-        consider(right, high)
-    return None if found is None else _best(delta, found, max(proven, found.totals.reward), price, next(count))
+        self._examine(box.low, left, box.bound)
+        self._examine(right, box.high, box.bound)
+
+    def _second_bound(self, box: Box) -> float:
+        """max_c L_c + sum_k width_k / 4 * max over policies of sum_g slope_kg D_kg, prices multilinear between corners.
+
+        Infinite where no policy is within the limit at some corner, which then has no prices. Policies of the corners
+        are tried on the way.
+        """
+        criteria = len(box.low)
+        corners = np.array(list(itertools.product(*zip(box.low, box.high, strict=True))))
+        points = [self._point(corner) for corner in corners]
+        if any(point is None for point in points):
+            return np.inf
+        known = [point for point in points if point is not None]
+        low, high = np.stack([point.prices for point in known], axis=1)  # [corners, criteria, groups] each
+        ends = (low - high).reshape(*(2,) * criteria, *low.shape[1:])
+        value = max(point.bound for point in known)
+        for k, width in enumerate(box.high - box.low):
+            slopes = np.zeros((2 ** (criteria - 1), *low.shape[1:]))
+            slopes[:, k] = np.diff(ends, axis=k).reshape(slopes.shape)[:, k]
+            value += width / 4 * max(0.0, float(self.program.most_demand(slopes).max()))
+        return value
+
+    def _point(self, rho: Array) -> Relaxed | None:
+        """The best policy with these lowest rates; neighbouring boxes share their corners."""
+        key = tuple(rho.tolist())
+        if key not in self._points:
+            self._points[key] = point = self.program.relaxed(rho[None], self.delta)
+            if point is not None:
+                self._try(point, point.price)
+        return self._points[key]
 
 
 def _best(delta: float, found: Relaxed, bound: float, price: float, boxes: int) -> Best:
-    totals = found.totals
-    return Best(delta, totals.reward, bound, totals.bias, totals.rates, price, totals, found.policy, boxes)
-
-
-def _corners(low: Array, high: Array) -> Array:
-    """[criteria], [criteria] -> [2**criteria, criteria]"""
-    return np.array(list(itertools.product(*zip(low, high, strict=True))))
+    return Best(
+        delta=delta,
+        reward=found.totals.reward,
+        bound=bound,
+        bias=found.totals.bias,
+        rates=found.totals.rates,
+        price=price,
+        totals=found.totals,
+        policy=found.policy,
+        boxes=boxes,
+    )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.branch_and_bound import Relaxed
+from elbert.exact.branch_and_bound import SILENT, Relaxed, highest_lowest_rates
 from elbert.exact.finite import Array, FiniteSDMDP, Totals
 
 MOST_ROUNDS = 200
@@ -65,7 +65,8 @@ class ComponentsProgram:
         value = self._respond([(g, part.reward) for g, part in enumerate(self.parts)])
         chosen = tuple((max(columns, key=lambda column: column.reward),) for columns in self.columns)
         totals = _totals(chosen, [np.ones(1)] * len(chosen))
-        return Relaxed(float(value.sum()), totals, 0.0, Mixture(chosen, (np.ones(1),) * len(chosen)))
+        none = np.zeros((2, self.criteria, len(self.parts)))
+        return Relaxed(float(value.sum()), totals, 0.0, none, Mixture(chosen, (np.ones(1),) * len(chosen)))
 
     def explore(self, weights: Iterable[Sequence[Array]]) -> None:
         """Columns to start from: the best responses of each group to some weights.   [groups][any][states, actions]"""
@@ -76,19 +77,27 @@ class ComponentsProgram:
         return self._free
 
     def highest_rates(self) -> Array:
-        """min_g max over policies of S_kg / D_kg, which bounded notions keep within 1.   [criteria]"""
+        """What the lowest rate can be at most, among groups with demand.   [criteria]"""
         if any(((p.demand <= 0) & (p.supply > 0)).any() for p in self.parts):
             raise InvalidInputError(
                 "A group can be given supply without demand, so that its rate can grow without bound. Use a notion "
                 "whose supply never exceeds its demand."
             )
         ratio = [np.where(p.demand > 0, p.supply / np.where(p.demand > 0, p.demand, 1.0), 0.0) for p in self.parts]
-        return np.min([one.max(axis=(0, 1, 3)) for one in ratio], axis=0)
+        rates = np.stack([one.max(axis=(0, 1, 3)) for one in ratio], axis=1)
+        each = np.eye(rates.size).reshape(-1, *rates.shape)
+        most, least = self.most_demand(each), -self.most_demand(-each)
+        return highest_lowest_rates(rates, (least > SILENT * most).reshape(rates.shape))
+
+    def most_demand(self, weights: Array) -> Array:
+        """Every group by itself."""
+        asked = [(g, part.demand[..., 0] @ one[:, g]) for one in weights for g, part in enumerate(self.parts)]
+        return self._respond(asked, keep=False).reshape(len(weights), -1).sum(axis=1)
 
     def relaxed(self, corners: Array, delta: float) -> Relaxed | None:
         """Columns are added until the mixture over the corners [corners, criteria] meets its bound."""
         room = self.tolerance * max(1.0, abs(self.free().bound))
-        bound, count = np.inf, len(corners)
+        bound, prices, count = np.inf, np.zeros((2, self.criteria, len(self.parts))), len(corners)
         for _ in range(MOST_ROUNDS):
             value, mixed, low, high = self._master(corners, delta)
             asked = [
@@ -97,7 +106,9 @@ class ComponentsProgram:
                 for g, part in enumerate(self.parts)
             ]
             before = [len(columns) for columns in self.columns]
-            bound = min(bound, float(self._respond(asked).reshape(count, -1).sum(axis=1).max()))
+            proven = float(self._respond(asked).reshape(count, -1).sum(axis=1).max())
+            if proven < bound:
+                bound, prices = proven, np.stack([low, high])
             if bound < self._least:
                 return None  # a bound below the least reward: nobody is within the limit here
             if bound <= value + room or before == [len(columns) for columns in self.columns]:
@@ -109,7 +120,7 @@ class ComponentsProgram:
         shares = tuple(share[keep] / share[keep].sum() for share, keep in zip(mixed, kept, strict=True))
         totals = _totals(chosen, shares)
         price = float((high * totals.demand).sum())
-        return Relaxed(bound, totals, price, Mixture(chosen, shares))
+        return Relaxed(bound, totals, price, prices, Mixture(chosen, shares))
 
     def _master(self, corners: Array, delta: float) -> tuple[float, list[Array], Array, Array]:
         """The best mixture of the columns, its value, shares of each group's columns, and prices [criteria, groups]."""

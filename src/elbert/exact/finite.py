@@ -42,15 +42,16 @@ class Totals(NamedTuple):
 
     @property
     def spreads(self) -> Array:
-        """max_g z_kg - min_g z_kg over the groups that have a rate; 0 where fewer than two have.   [criteria]"""
+        """max_g z_kg - min_g z_kg over the groups that have a rate; 0 where fewer than two have.   [criteria]
+
+        Where a group receives without any demand the spread is infinite, whatever the others receive.
+        """
         rates = self.rates
-        known = ~np.isnan(rates)
-        highest = np.max(rates, axis=-1, initial=-np.inf, where=known)
-        lowest = np.min(rates, axis=-1, initial=np.inf, where=known)
-        several = known.sum(axis=-1) > 1
-        with np.errstate(invalid="ignore"):  # of infinite rates only
-            apart = np.where(lowest == np.inf, np.inf, highest - lowest)
-        return np.where(several, apart, 0.0)
+        finite = np.isfinite(rates)
+        highest = np.max(rates, axis=-1, initial=-np.inf, where=finite)
+        lowest = np.min(rates, axis=-1, initial=np.inf, where=finite)
+        spreads = np.where(finite.sum(axis=-1) > 1, highest - lowest, 0.0)
+        return np.where(np.isinf(rates).any(axis=-1) & (rates.shape[-1] > 1), np.inf, spreads)
 
     @property
     def bias(self) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.exact.branch_and_bound import Best, Relaxed, best_within
+from elbert.exact.branch_and_bound import SILENT, Best, Relaxed, best_within, highest_lowest_rates
 from elbert.exact.finite import Array, FiniteSDMDP
 
 LARGEST_PROGRAM = 2_000_000
@@ -64,20 +64,28 @@ class OccupancyProgram:
         """Backward induction; among equally good policies, whichever it meets."""
         response = self.mdp.best_response(self.mdp.reward[None])
         policy = np.eye(self.mdp.actions)[response.choice[0]]
-        return Relaxed(float(response.value[0]), self.mdp.totals(policy), 0.0, policy)
+        none = np.zeros((2, self.mdp.criteria, self.mdp.groups))
+        return Relaxed(float(response.value[0]), self.mdp.totals(policy), 0.0, none, policy)
 
     def highest_rates(self) -> Array:
-        """min_g max over policies of S_kg / D_kg.   [criteria]"""
+        """What the lowest rate can be at most, among groups with demand.   [criteria]"""
+        mdp = self.mdp
         if self.highest is not None:
-            return np.full(self.mdp.criteria, float(self.highest))
-        rates = np.array([[self._highest(k, g) for g in range(self.mdp.groups)] for k in range(self.mdp.criteria)])
-        most = rates.min(axis=1)
-        if not np.isfinite(most).all():
+            return np.full(mdp.criteria, float(self.highest))
+        rates = np.array([[self._highest(k, g) for g in range(mdp.groups)] for k in range(mdp.criteria)])
+        each = np.eye(mdp.criteria * mdp.groups).reshape(-1, mdp.criteria, mdp.groups)
+        most, least = self.most_demand(each), -self.most_demand(-each)
+        highest = highest_lowest_rates(rates, (least > SILENT * most).reshape(rates.shape))
+        if not np.isfinite(highest).all():
             raise InvalidInputError(
-                "Every group can be given supply without demand, so that rates can grow without bound. Give highest=, "
-                "a number that the lowest rate need not exceed."
+                "Groups can be given supply without demand, so that the lowest rate can grow without bound. Give "
+                "highest=, a number that the lowest rate need not exceed."
             )
-        return most
+        return highest
+
+    def most_demand(self, weights: Array) -> Array:
+        """By backward induction."""
+        return self.mdp.best_response(np.einsum("sakg,nkg->nsa", self.mdp.demand, weights)).value
 
     def relaxed(self, corners: Array, delta: float) -> Relaxed | None:
         """The best mixture over the corners [corners, criteria], bounded by its prices; None if there is none."""
@@ -108,7 +116,7 @@ class OccupancyProgram:
         policy = self._policy(each.sum(axis=0))
         totals = mdp.totals(policy)
         price = float((high * totals.demand).sum())
-        return Relaxed(self._bound(corners, delta, low, high), totals, price, policy)
+        return Relaxed(self._bound(corners, delta, low, high), totals, price, np.stack([low, high]), policy)
 
     def _bound(self, corners: Array, delta: float, low: Array, high: Array) -> float:
         """max_c L(rho^c) at these prices, by backward induction."""
