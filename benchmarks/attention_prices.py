@@ -57,17 +57,17 @@ def limits(steps: int) -> None:
     content = json.loads(FAIR.read_text()) if FAIR.exists() else {}
     for name in LIMITED:
         world = _world(name)
-        stored = {proof.delta: proof for proof in attention_limits.stored_proofs(world)} if name in content else {}
+        stored = {proof.max_bias: proof for proof in attention_limits.stored_proofs(world)} if name in content else {}
         search = Search(world, KNOTS.astype(float))
         centre = _point(search, attention.known_prices(world), np.zeros(world.groups), np.zeros(world.groups))
         rows = []
-        for delta in LIMITS:
-            middle = Box(*(round(end - fall * delta, 6) for end, fall in zip(MIDDLE, FALLS, strict=True)))
-            before = [_point(search, *found) for _, found in stored[delta].parts] if delta in stored else []
+        for max_bias in LIMITS:
+            middle = Box(*(round(end - fall * max_bias, 6) for end, fall in zip(MIDDLE, FALLS, strict=True)))
+            before = [_point(search, *found) for _, found in stored[max_bias].parts] if max_bias in stored else []
             starts = [centre, *before[:1]]
-            centre = min(starts, key=lambda at, d=delta, box=middle: search.asked(d, box, at))
-            value, centre, proof = search.proof(delta, middle, centre, steps=steps, outer=before[1:])
-            print(f"{name}: no policy with a bias of at most {delta:g} exceeds {value / HORIZON:.5f}", flush=True)
+            centre = min(starts, key=lambda at, d=max_bias, box=middle: search.asked(d, box, at))
+            value, centre, proof = search.proof(max_bias, middle, centre, steps=steps, outer=before[1:])
+            print(f"{name}: no policy with a bias of at most {max_bias:g} exceeds {value / HORIZON:.5f}", flush=True)
             rows.append(_row(search, proof))
         content.setdefault(name, {})["multipliers"] = {"knots": KNOTS.tolist(), "limits": rows}
         write_whole(FAIR, json.dumps(content))
@@ -78,9 +78,9 @@ def bounds(_: int) -> None:
     content = json.loads(FAIR.read_text())
     for name in NAMES:
         world = _world(name)
-        rows = [[delta, attention_limits.fair_bound(world, delta).value] for delta in BOUNDS if name in LIMITED]
+        rows = [[max_bias, attention_limits.fair_bound(world, max_bias).value] for max_bias in BOUNDS if name in LIMITED]
         content[name]["bounds"] = [*rows, [None, attention.known_bound(world).value]]
-        print(name, [(delta, round(value / HORIZON, 5)) for delta, value in content[name]["bounds"]])
+        print(name, [(max_bias, round(value / HORIZON, 5)) for max_bias, value in content[name]["bounds"]])
         write_whole(FAIR, json.dumps(content))
 
 
@@ -93,18 +93,18 @@ def schedules(rounds: int) -> None:
         proofs = attention_limits.stored_proofs(world)
         none = np.zeros(world.groups)
         kept = []
-        for delta in SCHEDULES:
-            usable = [one.parts[0] for one in proofs if one.delta <= delta]
+        for max_bias in SCHEDULES:
+            usable = [one.parts[0] for one in proofs if one.max_bias <= max_bias]
             box, found = (
                 usable[-1] if usable else (Box(0.27, 0.33), Multipliers(attention.known_prices(world), none, none))
             )
-            known.append(looked_ahead(world, delta, sum(box) / 2, found, rounds=14)[0])
-            best = max(known, key=lambda one, w=world, d=delta: worth_of(schedule_totals(w, one), HORIZON, d))
-            best = attention_schedules.improved(world, best, delta, rounds=rounds)
+            known.append(looked_ahead(world, max_bias, sum(box) / 2, found, rounds=14)[0])
+            best = max(known, key=lambda one, w=world, d=max_bias: worth_of(schedule_totals(w, one), HORIZON, d))
+            best = attention_schedules.improved(world, best, max_bias, rounds=rounds)
             known.append(best)
             totals = schedule_totals(world, best)
             print(f"{name}: {totals.reward / HORIZON:.5f} with a bias of {totals.bias:.5f}", flush=True)
-            kept += [attention_schedules.as_text(best)] if totals.bias <= delta else []
+            kept += [attention_schedules.as_text(best)] if totals.bias <= max_bias else []
         content.setdefault(name, {})["schedules"] = kept
         write_whole(FAIR, json.dumps(content))
 
@@ -126,7 +126,7 @@ def _row(search: Search, proof: Proof) -> dict[str, object]:
         count, sites = search.hats.shape[1], len(search.sites)
         numbers = [[round(float(x), 6) for x in part] for part in np.split(at, [count, count + sites])]
         boxes.append({"box": list(box), **dict(zip(("prices", "a", "b"), numbers, strict=True))})
-    return {"delta": proof.delta, "boxes": boxes}
+    return {"max_bias": proof.max_bias, "boxes": boxes}
 
 
 if __name__ == "__main__":

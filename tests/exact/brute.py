@@ -63,8 +63,8 @@ def best_deterministic(mdp, limit):
     return most
 
 
-def climbed(mdp, delta, *, starts=12, rounds=400, seed=0):
-    """The most reward of a mixture of deterministic policies with bias <= delta: a local search over mixtures.
+def climbed(mdp, max_bias, *, starts=12, rounds=400, seed=0):
+    """The most reward of a mixture of deterministic policies with bias <= max_bias: a local search over mixtures.
 
     Every policy's totals are a mixture of those of deterministic ones. From many starts: try moving weight between two
     of them and keep what is within the limit and better. It never reaches more than the truth.
@@ -75,7 +75,7 @@ def climbed(mdp, delta, *, starts=12, rounds=400, seed=0):
 
     def excess(weights):
         rates = np.tensordot(weights, supply, 1) / np.tensordot(weights, demand, 1)
-        return np.max(np.ptp(rates, axis=-1), axis=-1) - delta
+        return np.max(np.ptp(rates, axis=-1), axis=-1) - max_bias
 
     best = -np.inf
     steps = np.concatenate([[0.0], np.geomspace(1e-7, 1.0, 60)])
@@ -98,7 +98,7 @@ def climbed(mdp, delta, *, starts=12, rounds=400, seed=0):
     return best
 
 
-def gridded(mdp, delta, *, points=41, axes=None):
+def gridded(mdp, max_bias, *, points=41, axes=None):
     """The same by a dense grid over the lowest rates, and a linear program over the mixtures at each."""
     from scipy.optimize import linprog
 
@@ -110,7 +110,7 @@ def gridded(mdp, delta, *, points=41, axes=None):
     best = -np.inf
     for rho in itertools.product(*axes):
         low = np.array(rho)[:, None]
-        short, over = low * demand - supply, supply - (low + delta) * demand
+        short, over = low * demand - supply, supply - (low + max_bias) * demand
         limits = np.concatenate([part.reshape(count, -1).T for part in (short, over)])
         right, one = np.zeros(len(limits)), np.ones((1, count))
         done = linprog(-reward, A_ub=limits, b_ub=right, A_eq=one, b_eq=[1.0], method="highs")

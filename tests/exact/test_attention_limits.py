@@ -35,33 +35,33 @@ def tiny():
         initial_rates=(3.0, 0.3), fall=(0.5, 0.1), growth=(0.5, 0.1), units=2, reward_found=0.3, horizon=5
     )
     every = [schedule_totals(world, np.array(units)) for units in itertools.product([(0, 2), (1, 1), (2, 0)], repeat=5)]
-    return world, {delta: most_within(every, delta) for delta in LIMITS}
+    return world, {max_bias: most_within(every, max_bias) for max_bias in LIMITS}
 
 
-def most_within(every, delta):
+def most_within(every, max_bias):
     """A program over the probabilities of schedules for each of many lowest rates."""
     rewards, supply, demand = (np.array([one[i] for one in every]).reshape(len(every), -1).T for i in range(3))
-    most = max(one.reward if one.bias <= delta else -np.inf for one in every)
+    most = max(one.reward if one.bias <= max_bias else -np.inf for one in every)
     for rho in np.linspace(0.0, 1.0, 61):
-        rows = np.concatenate([rho * demand - supply, supply - (rho + delta) * demand])
+        rows = np.concatenate([rho * demand - supply, supply - (rho + max_bias) * demand])
         done = linprog(-rewards[0], rows, np.zeros(4), np.ones((1, len(every))), [1.0])
         most = max(most, -done.fun if done.success else -np.inf)
     return most
 
 
-def proof_of(world, delta):
+def proof_of(world, max_bias):
     search = Search(world, np.arange(5.0))
-    return search.proof(delta, Box(0.3, 0.7), np.concatenate([np.full(5, 0.1), np.zeros(4)]), steps=40)
+    return search.proof(max_bias, Box(0.3, 0.7), np.concatenate([np.full(5, 0.1), np.zeros(4)]), steps=40)
 
 
 def test_the_bound_is_above_all_that_satisfies_the_limit(tiny):
     world, most = tiny
     bounds = []
-    for delta in LIMITS:
-        value, _, proof = proof_of(world, delta)
-        bound = proven(world, delta, proof)
+    for max_bias in LIMITS:
+        value, _, proof = proof_of(world, max_bias)
+        bound = proven(world, max_bias, proof)
         assert bound.value == pytest.approx(value)
-        assert most[delta] - 1e-6 <= bound.value <= most[delta] + 0.1
+        assert most[max_bias] - 1e-6 <= bound.value <= most[max_bias] + 0.1
         assert bound.price >= 0
         for other in LIMITS:  # multipliers of another limit prove less, but nothing wrong
             assert proven(world, other, proof).value >= most[other] - 1e-6
@@ -83,15 +83,15 @@ def test_any_multipliers_prove_a_bound_and_a_wrong_sign_would_be_seen(tiny, monk
         cases.append(Proof(0.0, tuple(parts)))
 
     def holds():
-        return all(proven(world, delta, case).value >= most - 1e-6 for case in cases for delta, most in most_of.items())
+        return all(proven(world, max_bias, case).value >= most - 1e-6 for case in cases for max_bias, most in most_of.items())
 
     assert holds()
     right = terms_of
     for sign in ([-1, 1], [1, -1]):  # of what the multipliers add to gain or cost
 
-        def wrong(world, delta, rho, least, most, sign=sign):
-            free = right(world, delta, rho, 0 * least, 0 * most)
-            return free + np.array(sign) * (right(world, delta, rho, least, most) - free)
+        def wrong(world, max_bias, rho, least, most, sign=sign):
+            free = right(world, max_bias, rho, 0 * least, 0 * most)
+            return free + np.array(sign) * (right(world, max_bias, rho, least, most) - free)
 
         monkeypatch.setattr(attention_limits, "terms_of", wrong)
         assert not holds()
@@ -129,7 +129,7 @@ def test_what_proves_nothing_is_refused(tiny):
         terms_of(world, 0.1, 0.5, np.array([0.1, -0.1]), np.zeros(2))
     with pytest.raises(InvalidInputError, match="leave out what lies above"):
         proven(world, 0.1, Proof(0.1, ((Box(0.0, 0.4), found), (Box(0.5, 1.0), found))))
-    with pytest.raises(InvalidInputError, match="delta is -1"):
+    with pytest.raises(InvalidInputError, match="max_bias is -1"):
         fair_bound(world, -1.0)
 
 
@@ -172,17 +172,17 @@ def test_stored_schedules_are_within_their_limits(name, units):
 def test_the_harder_world_has_a_frontier():
     world = make_world("attention-harder")
     assert isinstance(world, Attention)
-    assert [proof.delta for proof in stored_proofs(world)] == [0.0, 0.01, 0.02, 0.05, 0.1, 0.2]
-    found = frontier("attention-harder", delta=[0.015, None], rules=False)
+    assert [proof.max_bias for proof in stored_proofs(world)] == [0.0, 0.01, 0.02, 0.05, 0.1, 0.2]
+    found = frontier("attention-harder", max_bias=[0.015, None], rules=False)
     assert not found.exact
-    bounds = {np.inf if point.delta is None else point.delta: point.reward for point in found.points}
+    bounds = {np.inf if point.max_bias is None else point.max_bias: point.reward for point in found.points}
     assert bounds[0.015] < -1.705 < bounds[np.inf] < -1.63
     price = found.points[0].price
     assert price is not None
     assert 0 < price < 2
     assert found.points[1].price == 0
     for bias, schedule in stored_schedules(world):
-        limit = min(delta for delta in bounds if bias <= delta)
+        limit = min(max_bias for max_bias in bounds if bias <= max_bias)
         assert schedule_totals(world, schedule).reward / 1024 < bounds[limit]
     for bias, limit in (
         (0.0122, 0.015),
@@ -193,6 +193,6 @@ def test_the_harder_world_has_a_frontier():
         assert best.reward == pytest.approx(bounds[limit], abs=1e-8)
         assert not best.exact
     drawn = frontier_for_picture("attention-harder", None, [0.1])
-    assert drawn.points[0].delta == 0
-    assert drawn.points[-1].delta is None
+    assert drawn.points[0].max_bias == 0
+    assert drawn.points[-1].max_bias is None
     assert (np.diff([point.reward for point in drawn.points]) >= 0).all()

@@ -25,12 +25,12 @@ from elbert.report.scatter import Point
 
 @pytest.fixture(scope="module")
 def short():
-    return elbert.frontier("lending", delta=[0.0, 0.02, None], horizon=200)
+    return elbert.frontier("lending", max_bias=[0.0, 0.02, None], horizon=200)
 
 
 def test_it_tells_how_many_limits_are_solved():
     told = []
-    elbert.frontier("lending", delta=[0.0, 0.1, None], horizon=20, rules=False, tell=told.append)
+    elbert.frontier("lending", max_bias=[0.0, 0.1, None], horizon=20, rules=False, tell=told.append)
     assert told == [1, 2, 3]
 
 
@@ -47,9 +47,9 @@ def test_waiting_says_how_far_it_is_in_lines_that_are_not_too_many(monkeypatch):
 def test_the_object_for_programs(short):
     content = json.loads(json.dumps(short.to_dict(), allow_nan=False))
     assert (content["env"], content["horizon"], content["exact"]) == ("lending", 200, True)
-    assert [point["delta"] for point in content["points"]] == [0.0, 0.02, None]
+    assert [point["max_bias"] for point in content["points"]] == [0.0, 0.02, None]
     for point in content["points"]:
-        assert {"delta", "reward", "rates", "price"} <= set(point)
+        assert {"max_bias", "reward", "rates", "price"} <= set(point)
         assert len(point["rates"]) == 2
         assert point["reward"] <= point["bound"] <= point["reward"] + 1e-6
     rewards = [point["reward"] for point in content["points"]]
@@ -60,17 +60,17 @@ def test_the_object_for_programs(short):
 
 
 def test_worlds_without_an_exact_frontier_say_so():
-    found = elbert.frontier("attention", delta=0.1, rules=False)
+    found = elbert.frontier("attention", max_bias=0.1, rules=False)
     assert not found.exact
     assert found.points[0].rates is None
-    assert elbert.frontier("infectious", delta=0.1, rules=False).points == ()
+    assert elbert.frontier("infectious", max_bias=0.1, rules=False).points == ()
     assert best_reward_at("infectious", None, 0.1) is None
     assert best_reward_at("attention", 20, 0.1, units=7) is None  # known only where prices are stored
-    assert not elbert.frontier("lending", delta=0.0, horizon=5, shift=0.03).exact
-    with pytest.raises(InvalidInputError, match="delta is -1"):
-        elbert.frontier("lending", delta=-1)
+    assert not elbert.frontier("lending", max_bias=0.0, horizon=5, shift=0.03).exact
+    with pytest.raises(InvalidInputError, match="max_bias is -1"):
+        elbert.frontier("lending", max_bias=-1)
     with pytest.raises(InvalidInputError, match="No limit"):
-        elbert.frontier("lending", delta=[])
+        elbert.frontier("lending", max_bias=[])
 
 
 def test_table_and_picture(short, tmp_path):
@@ -134,9 +134,9 @@ def test_command_line(tmp_path):
     def run(*words):
         return subprocess.run([sys.executable, "-m", "elbert", *words], capture_output=True, text=True, cwd=tmp_path)
 
-    done = run("frontier", "lending", "--delta", "0", "0.05", "--horizon", "100", "--json")
+    done = run("frontier", "lending", "--max_bias", "0", "0.05", "--horizon", "100", "--json")
     assert done.returncode == 0, done.stderr
-    assert [point["delta"] for point in json.loads(done.stdout)["points"]] == [0.0, 0.05]
+    assert [point["max_bias"] for point in json.loads(done.stdout)["points"]] == [0.0, 0.05]
     assert (tmp_path / "frontier" / "frontier-lending.svg").exists()
     done = run("evaluate", "rule:infectious/degree", "--episodes", "20", "--json")
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elbert.exact import ComponentsProgram, FiniteSDMDP, NotWithinLimitError, best_policy, best_within
-from elbert.exact.finite import Totals
+from elbert.exact.finite import PolicyTotals
 from tests.exact.brute import best_deterministic, gridded, sometimes_silent
 
 CASES = [
@@ -103,8 +103,8 @@ def test_groups_that_live_apart_can_be_without_demand_too():
 
 def test_who_receives_without_any_demand_has_an_infinite_rate_and_bias():
     """Red if such a policy counts as fair because no other group has a rate to compare with."""
-    totals = Totals(1.0, np.array([[0.5, 0.0]]), np.array([[0.0, 0.0]]))
+    totals = PolicyTotals(1.0, np.array([[0.5, 0.0]]), np.array([[0.0, 0.0]]))
     assert totals.bias == np.inf
-    assert Totals(1.0, np.array([[0.5, 0.5]]), np.array([[0.0, 1.0]])).bias == np.inf
-    assert Totals(1.0, np.array([[0.0, 0.5]]), np.array([[0.0, 1.0]])).bias == 0.0
-    assert Totals(1.0, np.array([[0.0, 0.0]]), np.array([[0.0, 0.0]])).bias == 0.0
+    assert PolicyTotals(1.0, np.array([[0.5, 0.5]]), np.array([[0.0, 1.0]])).bias == np.inf
+    assert PolicyTotals(1.0, np.array([[0.0, 0.5]]), np.array([[0.0, 1.0]])).bias == 0.0
+    assert PolicyTotals(1.0, np.array([[0.0, 0.0]]), np.array([[0.0, 0.0]])).bias == 0.0

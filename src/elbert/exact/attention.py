@@ -21,7 +21,7 @@ import numpy as np
 from elbert.envs import get_entry
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.finite import Array, Totals
+from elbert.exact.finite import Array, PolicyTotals
 
 ROOM = 1.5
 """Rates are followed one by one up to so many times the initial rate, or the rate beyond which no step pays."""
@@ -224,7 +224,7 @@ def schedule_from(world: Attention, bound: Bound, sites: list[Site] | None = Non
     return schedule
 
 
-def schedule_totals(world: Attention, schedule: Array) -> Totals:
+def schedule_totals(world: Attention, schedule: Array) -> PolicyTotals:
     """R, S and D of a schedule of units [horizon, sites], in expectation: nothing is simulated."""
     from scipy.special import gammainc
 
@@ -236,7 +236,7 @@ def schedule_totals(world: Attention, schedule: Array) -> Totals:
         demand += rates
         rates = np.where(units > 0, np.maximum(rates - fall * units, 0.0), rates + growth)
     reward = float(world.reward_found) * supply.sum() - float(world.cost_missed) * (demand - supply).sum()
-    return Totals(float(reward), supply[None], demand[None])
+    return PolicyTotals(float(reward), supply[None], demand[None])
 
 
 def gain_and_cost(world: Attention) -> tuple[float, float]:

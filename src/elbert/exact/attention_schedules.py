@@ -13,7 +13,7 @@ from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
 from elbert.exact.attention import bound_at, gain_and_cost, known_schedule, schedule_from, schedule_totals, sites_of
 from elbert.exact.attention_limits import Multipliers, stored_for, terms_of
-from elbert.exact.finite import Array, Totals
+from elbert.exact.finite import Array, PolicyTotals
 
 ROUNDS = 400
 """Of changes to a schedule where none is stored."""
@@ -30,22 +30,22 @@ def stored_schedules(world: Attention) -> list[tuple[float, Array]]:
     return sorted(((schedule_totals(world, one).bias, one) for one in schedules), key=lambda one: one[0])
 
 
-def fair_schedule(world: Attention, delta: float, *, rounds: int = ROUNDS) -> Array:
-    """The best schedule known with an expected bias of at most delta: stored, or else found now.   [horizon, sites]
+def fair_schedule(world: Attention, max_bias: float, *, rounds: int = ROUNDS) -> Array:
+    """The best schedule known with an expected bias of at most max_bias: stored, or else found now.   [horizon, sites]
 
-    Without a limit (delta infinite) and anything stored it is the one that looks ahead with the prices of units.
+    Without a limit (max_bias infinite) and anything stored it is the one that looks ahead with the prices of units.
     """
-    as_number(delta, "delta", "a limit on the bias, 0 or more", low=0.0, high=np.inf)
+    as_number(max_bias, "max_bias", "a limit on the bias, 0 or more", low=0.0, high=np.inf)
     stored = stored_schedules(world)
-    known = [one for bias, one in stored if bias <= delta]
+    known = [one for bias, one in stored if bias <= max_bias]
     if not stored:
         found = known_schedule(world)
-        found = improved(world, found, delta, rounds=rounds) if np.isfinite(delta) else found
-        known = [found] if schedule_totals(world, found).bias <= delta else []
+        found = improved(world, found, max_bias, rounds=rounds) if np.isfinite(max_bias) else found
+        known = [found] if schedule_totals(world, found).bias <= max_bias else []
     if not known:
         least = f" The least bias of those known is {stored[0][0]:.2g}." if stored else ""
         raise InvalidInputError(
-            f"No schedule of whole units with a bias of at most {delta:g} is known for this world.{least} Ask for a "
+            f"No schedule of whole units with a bias of at most {max_bias:g} is known for this world.{least} Ask for a "
             "larger limit."
         )
     return max(known, key=lambda one: schedule_totals(world, one).reward)
@@ -56,22 +56,22 @@ def as_text(schedule: Array) -> str:
     return " ".join("".join(np.base_repr(unit, 36).lower() for unit in site) for site in np.asarray(schedule).T)
 
 
-def worth_of(totals: Totals, horizon: int, delta: float) -> float:
-    """reward per step - DEAR max(0, bias - delta), and - WALL where bias > delta."""
-    return totals.reward / horizon - float(_fine(totals.bias, delta))
+def worth_of(totals: PolicyTotals, horizon: int, max_bias: float) -> float:
+    """reward per step - DEAR max(0, bias - max_bias), and - WALL where bias > max_bias."""
+    return totals.reward / horizon - float(_fine(totals.bias, max_bias))
 
 
-def _fine(bias: Any, delta: float) -> Any:
-    beyond = bias - max(0.0, delta - MARGIN)
+def _fine(bias: Any, max_bias: float) -> Any:
+    beyond = bias - max(0.0, max_bias - MARGIN)
     return np.where(beyond > 0, DEAR * beyond + WALL, 0.0)
 
 
 def looked_ahead(
-    world: Attention, delta: float, rho: float, start: Multipliers, *, rounds: int, speed: float = 0.15
+    world: Attention, max_bias: float, rho: float, start: Multipliers, *, rounds: int, speed: float = 0.15
 ) -> tuple[Array, Multipliers]:
     """A schedule that looks ahead with the sites' values at multipliers which are corrected by its rates.
 
-    A site whose rate lies above the others' window of width delta gets more b_g and less a_g, one below it the other
+    A site whose rate lies above the others' window of width max_bias gets more b_g and less a_g, one below it the other
     way round. Where that does not help it is tried again with half of it. Returns the best schedule met, by `worth_of`,
     and its multipliers.
     """
@@ -79,14 +79,14 @@ def looked_ahead(
     prices, now = start.prices, start.least - start.most
     best, reached, kept, change = None, -np.inf, now, np.zeros_like(now)
     for _ in range(rounds):
-        terms = terms_of(world, delta, rho, np.maximum(now, 0.0), np.maximum(-now, 0.0))
+        terms = terms_of(world, max_bias, rho, np.maximum(now, 0.0), np.maximum(-now, 0.0))
         schedule = schedule_from(world, bound_at(world, prices, sites, terms), sites, terms[:, 0])
         totals = schedule_totals(world, schedule)
-        if (worth := worth_of(totals, horizon, delta)) > reached:
+        if (worth := worth_of(totals, horizon, max_bias)) > reached:
             best, reached, kept = schedule, worth, now
             rates = np.nan_to_num(totals.rates[0], nan=float(np.nanmean(totals.rates[0])))
             middle = (rates.max() + rates.min()) / 2
-            change = rates - np.clip(rates, middle - 0.45 * delta, middle + 0.45 * delta)
+            change = rates - np.clip(rates, middle - 0.45 * max_bias, middle + 0.45 * max_bias)
         else:
             speed *= 0.5
         now = kept - speed * change
@@ -94,7 +94,7 @@ def looked_ahead(
     return best, Multipliers(prices, np.maximum(kept, 0.0), np.maximum(-kept, 0.0))
 
 
-def improved(world: Attention, schedule: Array, delta: float, *, rounds: int, seed: int = 0, many: int = 128) -> Array:
+def improved(world: Attention, schedule: Array, max_bias: float, *, rounds: int, seed: int = 0, many: int = 128) -> Array:
     """A schedule of more reward within the limit on the bias, by changes of it.   [horizon, sites] -> [horizon, sites]
 
     `worth_of` is raised: in every round units move from one site to another over some
@@ -115,7 +115,7 @@ def improved(world: Attention, schedule: Array, delta: float, *, rounds: int, se
         def worth(supply: Array, demand: Array) -> Array:  # [..., sites] -> [...]
             rates = np.where(demand > 0, supply / np.where(demand > 0, demand, 1.0), np.nan)
             bias = np.nan_to_num(np.nanmax(rates, axis=-1) - np.nanmin(rates, axis=-1))
-            return (gain * supply - cost * demand).sum(axis=-1) / horizon - _fine(bias, delta)
+            return (gain * supply - cost * demand).sum(axis=-1) / horizon - _fine(bias, max_bias)
 
         supply, demand = np.array([[x[0] for x in totals(g, schedule[None, :, g])] for g in range(len(sites))]).T
         reached = worth(supply, demand)

@@ -1,11 +1,11 @@
 """The best policy within a limit on the bias: a certified search over the lowest rate.
 
-    maximise R   subject to   rho_k D_kg <= S_kg <= (rho_k + delta) D_kg   for all k, g,   over policies and rho.
+    maximise R   subject to   rho_k D_kg <= S_kg <= (rho_k + max_bias) D_kg   for all k, g,   over policies and rho.
 
 A group without demand (S = D = 0) satisfies its constraints for every rho. For a fixed rho the problem is linear in the
 occupancy. Over rho it need not be concave, so we branch and bound. For prices low, high >= 0 the Lagrangian
 
-    L(rho) = max over policies of  R + sum_kg low_kg (S_kg - rho_k D_kg) + high_kg ((rho_k + delta) D_kg - S_kg)
+    L(rho) = max over policies of  R + sum_kg low_kg (S_kg - rho_k D_kg) + high_kg ((rho_k + max_bias) D_kg - S_kg)
 
 bounds what any policy within the limit reaches at rho. There are two bounds for a box of rho:
 
@@ -31,7 +31,7 @@ import numpy as np
 
 from elbert.checks import as_number
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.finite import Array, Totals
+from elbert.exact.finite import Array, PolicyTotals
 
 FEASIBILITY = 1e-6
 """By how much a policy's bias may exceed the limit: the room that linear programs leave."""
@@ -56,7 +56,7 @@ class Relaxed(NamedTuple):
     """The best mixture of policies for the corners of a box, and what its prices prove."""
 
     bound: float  # no policy within the limit and with its lowest rates in the box has more reward
-    totals: Totals  # of the mixture; a policy's own where the box is a point
+    totals: PolicyTotals  # of the mixture; a policy's own where the box is a point
     price: float  # reward per unit of bias, at these prices
     prices: Array  # [2, criteria, groups] low and high
     policy: Any  # how to make it
@@ -69,7 +69,7 @@ class Program(Protocol):
         """The most reward without a limit."""
         ...
 
-    def relaxed(self, corners: Array, delta: float) -> Relaxed | None:
+    def relaxed(self, corners: Array, max_bias: float) -> Relaxed | None:
         """The best mixture over corners of rho [corners, criteria]; None if there is none."""
         ...
 
@@ -86,13 +86,13 @@ class Program(Protocol):
 class Best:
     """The best policy within a limit on the bias, and the proof that no other is much better."""
 
-    delta: float
+    max_bias: float
     reward: float  # of the policy, total of an episode
     bound: float  # no policy within the limit has more reward
-    bias: float  # of the policy; above delta by at most FEASIBILITY
+    bias: float  # of the policy; above max_bias by at most FEASIBILITY
     rates: Array  # [criteria, groups]; NaN for a group without demand under this policy
     price: float  # reward that one more unit of bias would allow, at the margin
-    totals: Totals
+    totals: PolicyTotals
     policy: Any
     boxes: int  # how many were examined
 
@@ -102,27 +102,27 @@ class Best:
         return max(0.0, self.bound - self.reward)
 
 
-def best_within(program: Program, delta: float, *, tolerance: float = 1e-6) -> Best:
-    """max R subject to bias <= delta, to within `tolerance` of the size of the largest reward.
+def best_within(program: Program, max_bias: float, *, tolerance: float = 1e-6) -> Best:
+    """max R subject to bias <= max_bias, to within `tolerance` of the size of the largest reward.
 
     Args:
         program: the policies to choose from.
-        delta: limit on the bias; infinity for none.
+        max_bias: limit on the bias; infinity for none.
         tolerance: the search ends where bound - reward is at most this times max(1, |largest reward|).
     """
-    as_number(delta, "delta", "a limit on the bias, 0 or more", low=0.0)
+    as_number(max_bias, "max_bias", "a limit on the bias, 0 or more", low=0.0)
     as_number(tolerance, "tolerance", "a number above 0", low=float(np.nextafter(0, 1)))
     free = program.free()
-    if free.totals.bias <= delta:
-        return _best(delta, free, free.bound, 0.0, 0)
-    search = _Search(program, delta)
+    if free.totals.bias <= max_bias:
+        return _best(max_bias, free, free.bound, 0.0, 0)
+    search = _Search(program, max_bias)
     search.run(room=tolerance * max(1.0, abs(free.totals.reward)), most=MOST_BOXES)
     if search.found is None:
         raise NotWithinLimitError(
-            f"No policy keeps the bias within {delta:g}. {_smallest_limit(program, delta, free.totals.bias)}; without "
+            f"No policy keeps the bias within {max_bias:g}. {_smallest_limit(program, max_bias, free.totals.bias)}; without "
             f"a limit the best policy has {free.totals.bias:.4g}. Give a larger limit."
         )
-    return _best(delta, search.found, search.proven, search.price, search.examined)
+    return _best(max_bias, search.found, search.proven, search.price, search.examined)
 
 
 def highest_lowest_rates(rates: Array, always: Array) -> Array:
@@ -184,8 +184,8 @@ class Box(NamedTuple):
 class _Search:
     """Boxes by falling bound, and the best policy that was met."""
 
-    def __init__(self, program: Program, delta: float) -> None:
-        self.program, self.delta = program, delta
+    def __init__(self, program: Program, max_bias: float) -> None:
+        self.program, self.max_bias = program, max_bias
         self.highest = program.highest_rates()
         self.found: Relaxed | None = None
         self.price, self.proven, self.examined = 0.0, -np.inf, 0
@@ -203,7 +203,7 @@ class _Search:
                     self._push(box._replace(bound=min(box.bound, self._second_bound(box)), tightened=True))
                     continue
                 self._try(box.relaxed, box.relaxed.price)
-                self._try(self.program.relaxed(box.rho[None], self.delta), box.relaxed.price)
+                self._try(self.program.relaxed(box.rho[None], self.max_bias), box.relaxed.price)
             if self._is_decided(box, room):
                 # every other box has a smaller bound
                 self.proven, self.price = max(self.proven, box.bound), box.relaxed.price
@@ -211,7 +211,7 @@ class _Search:
             self._divide(box)
             if self.examined > most:
                 raise SearchTooLongError(
-                    f"The search for the best policy with a bias of at most {self.delta:g} did not end within {most} "
+                    f"The search for the best policy with a bias of at most {self.max_bias:g} did not end within {most} "
                     "boxes. Allow a larger tolerance."
                 )
         if self.found is not None:
@@ -222,7 +222,7 @@ class _Search:
 
     def _try(self, relaxed: Relaxed | None, price: float) -> None:
         """Keep a mixture that is within the limit, and so a policy, if it is better than the one found."""
-        if relaxed is None or relaxed.totals.bias > self.delta + FEASIBILITY:
+        if relaxed is None or relaxed.totals.bias > self.max_bias + FEASIBILITY:
             return
         if self.found is None or relaxed.totals.reward > self.found.totals.reward:
             self.found, self.price = relaxed, price
@@ -230,7 +230,7 @@ class _Search:
     def _examine(self, low: Array, high: Array, bound: float) -> None:
         """A new box, inside one with this bound."""
         self.examined += 1
-        relaxed = self.program.relaxed(np.array(list(itertools.product(*zip(low, high, strict=True)))), self.delta)
+        relaxed = self.program.relaxed(np.array(list(itertools.product(*zip(low, high, strict=True)))), self.max_bias)
         if relaxed is not None:
             self._push(Box(low, high, min(bound, relaxed.bound), relaxed, tightened=False))
 
@@ -241,7 +241,7 @@ class _Search:
     def _divide(self, box: Box) -> None:
         """Two boxes, along the criterion in which the mixture exceeds the limit most: there the box is too wide."""
         width = box.high - box.low
-        along = int(np.argmax(np.where(width > NARROWEST, box.relaxed.totals.spreads - self.delta, -np.inf)))
+        along = int(np.argmax(np.where(width > NARROWEST, box.relaxed.totals.spreads - self.max_bias, -np.inf)))
         if width[along] <= NARROWEST:
             self.proven = max(self.proven, box.bound)
             return
@@ -277,15 +277,15 @@ class _Search:
         """The best policy with these lowest rates; neighbouring boxes share their corners."""
         key = tuple(rho.tolist())
         if key not in self._points:
-            self._points[key] = point = self.program.relaxed(rho[None], self.delta)
+            self._points[key] = point = self.program.relaxed(rho[None], self.max_bias)
             if point is not None:
                 self._try(point, point.price)
         return self._points[key]
 
 
-def _best(delta: float, found: Relaxed, bound: float, price: float, boxes: int) -> Best:
+def _best(max_bias: float, found: Relaxed, bound: float, price: float, boxes: int) -> Best:
     return Best(
-        delta=delta,
+        max_bias=max_bias,
         reward=found.totals.reward,
         bound=bound,
         bias=found.totals.bias,

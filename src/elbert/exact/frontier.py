@@ -1,6 +1,6 @@
 """The frontier: the most reward within each limit on the bias, what proves it, and simple rules beside it.
 
-    elbert.frontier("lending", delta=[0, 0.01, 0.05])
+    elbert.frontier("lending", max_bias=[0, 0.01, 0.05])
 
 Lending's frontier is exact (see `elbert.exact.lending`). In attention the points are upper bounds that no policy within
 the limit exceeds (see `elbert.exact.attention_limits`). In infectious no bound is known to us: only rules are shown.
@@ -40,9 +40,9 @@ EPISODES = 1000
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """The most reward with a bias of at most delta."""
+    """The most reward with a bias of at most max_bias."""
 
-    delta: float | None  # None: no limit
+    max_bias: float | None  # None: no limit
     reward: float  # per step; an upper bound where the frontier is not exact
     bound: float  # per step: no policy within the limit has more
     rates: tuple[tuple[float | None, ...], ...] | None  # [criteria][groups] of the best policy; None for a mere bound
@@ -53,7 +53,7 @@ class FrontierPoint:
         """Plain numbers; with one criterion, `rates` is a plain list."""
         rates = self.rates[0] if self.rates is not None and len(self.rates) == 1 else self.rates
         return {
-            "delta": self.delta,
+            "max_bias": self.max_bias,
             "reward": self.reward,
             "rates": rates,
             "price": self.price,
@@ -110,30 +110,30 @@ class BestReward(NamedTuple):
 def frontier(
     env: str = "lending",
     *,
-    delta: float | Sequence[float | None] | None = LIMITS,
+    max_bias: float | Sequence[float | None] | None = LIMITS,
     horizon: int | None = None,
     rules: bool = True,
     tell: Callable[[int], None] | None = None,
     **parameters: Any,
 ) -> Frontier:
-    """max reward subject to bias <= delta, for every delta.
+    """max reward subject to bias <= max_bias, for every max_bias.
 
     Args:
         env: the name of a world.
-        delta: a limit on the bias or several; None for no limit.
+        max_bias: a limit on the bias or several; None for no limit.
         horizon: steps of an episode; by default those over which policies are evaluated.
         rules: whether simple rules are shown beside it.
         tell: is told how many limits are solved; attention's take seconds each.
         parameters: of the world.
     """
     entry = get_entry(env)
-    given = tuple(delta) if isinstance(delta, Sequence) else (delta,)
+    given = tuple(max_bias) if isinstance(max_bias, Sequence) else (max_bias,)
     limits = tuple(None if limit == np.inf else limit for limit in given)
     for limit in limits:
         if limit is not None:
-            as_number(limit, "delta", "a limit on the bias, 0 or more (None for no limit)", low=0.0, high=np.inf)
+            as_number(limit, "max_bias", "a limit on the bias, 0 or more (None for no limit)", low=0.0, high=np.inf)
     if not limits:
-        raise InvalidInputError("No limit was given. Give delta, for example 0.05, or None for no limit.")
+        raise InvalidInputError("No limit was given. Give max_bias, for example 0.05, or None for no limit.")
     world = _world(entry.name, horizon, parameters)
     steps = int(world.horizon)
     names = (*_fair_rules(world, limits), *RULES.get(type(world), ())) if rules else ()
@@ -168,7 +168,7 @@ def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any
         # a bound for other parameters takes minutes: `frontier` finds it for those who ask
         if stored_prices(world) is None:
             return None
-        quick = [value for delta, value in _stored_bounds(world) if delta >= bias]
+        quick = [value for max_bias, value in _stored_bounds(world) if max_bias >= bias]
         if quick:
             return BestReward(quick[0], False)
         limit = float(np.ceil(max(0.0, bias) * ROUNDING - 1e-9) / ROUNDING)
@@ -194,9 +194,9 @@ def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float],
         limits = [round(right * i / DRAWN, 4) for i in range(DRAWN + 1)]
         if len(world.benefit.criteria) > 1:
             limits = sorted({_rounded(bias) for bias in biases})
-        return frontier(env, delta=limits, horizon=horizon, rules=False, **parameters)
+        return frontier(env, max_bias=limits, horizon=horizon, rules=False, **parameters)
     points = tuple(
-        FrontierPoint(None if np.isinf(delta) else delta, value, value, None, None, None) for delta, value in bounds
+        FrontierPoint(None if np.isinf(max_bias) else max_bias, value, value, None, None, None) for max_bias, value in bounds
     )
     return Frontier(get_entry(env).name, int(world.horizon), False, points, (), "Upper bounds that were stored.")
 
@@ -221,10 +221,10 @@ def _rounded(bias: float) -> float:
 
 
 def _stored_bounds(world: Attention) -> list[tuple[float, float]]:
-    """(delta, reward per step that no policy within it exceeds)."""
+    """(max_bias, reward per step that no policy within it exceeds)."""
     from elbert.exact.attention_limits import stored_bounds
 
-    return [(delta, value / int(world.horizon)) for delta, value in stored_bounds(world)]
+    return [(max_bias, value / int(world.horizon)) for max_bias, value in stored_bounds(world)]
 
 
 def _world(name: str, horizon: int | None, parameters: dict[str, Any]) -> World:

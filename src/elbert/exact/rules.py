@@ -131,13 +131,13 @@ def thresholds(lows: tuple[int, ...]) -> Callable[[Lending], Act]:
     return make
 
 
-def best_in_lending(delta: float) -> Callable[[Lending], Act]:
-    """Lending: accept with the probabilities of the best policy with a bias of at most delta, step by step."""
+def best_in_lending(max_bias: float) -> Callable[[Lending], Act]:
+    """Lending: accept with the probabilities of the best policy with a bias of at most max_bias, step by step."""
 
     def make(world: Lending) -> Act:
         from elbert.exact.lending import best_lending
 
-        table = np.asarray(best_lending(world, delta).policy, np.float32)  # [horizon, groups, scores]
+        table = np.asarray(best_lending(world, max_bias).policy, np.float32)  # [horizon, groups, scores]
 
         def act(key: jax.Array, state: Any) -> Any:
             chance = jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1), state.group, state.score]
@@ -167,14 +167,14 @@ def _check_units(world: Attention) -> None:
         )
 
 
-def best_schedule(delta: float) -> Callable[[Attention], Act]:
-    """Attention: the best schedule of units that is known, of those with a bias of at most delta. It sees nothing."""
+def best_schedule(max_bias: float) -> Callable[[Attention], Act]:
+    """Attention: the best schedule of units that is known, of those with a bias of at most max_bias. It sees nothing."""
 
     def make(world: Attention) -> Act:
         _check_units(world)
         from elbert.exact.attention_schedules import fair_schedule
 
-        table = np.asarray(fair_schedule(world, delta), np.float32)  # [horizon, sites]
+        table = np.asarray(fair_schedule(world, max_bias), np.float32)  # [horizon, sites]
         return lambda key, state: logits_for(jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1)])
 
     return make

@@ -33,7 +33,7 @@ def frontier_table(found: Frontier) -> RenderableType:
         for point in found.points:
             rates = () if point.rates is None else (z for row in point.rates for z in row)
             table.add_row(
-                "no limit" if point.delta is None else f"{point.delta:g}",
+                "no limit" if point.max_bias is None else f"{point.max_bias:g}",
                 f"{point.reward:.5f}",
                 f"{point.bound:.5f}",
                 " ".join("?" if z is None else f"{z:.4f}" for z in rates),
@@ -102,8 +102,8 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     if not found.points:
         return
     right = axes.get_xlim()[1]
-    limited = sorted((point.delta, point.reward) for point in found.points if point.delta is not None)
-    free = [point for point in found.points if point.delta is None]
+    limited = sorted((point.max_bias, point.reward) for point in found.points if point.max_bias is not None)
+    free = [point for point in found.points if point.max_bias is None]
     if free and free[0].bias is not None:
         limited = sorted([*limited, (free[0].bias, free[0].reward)])
         right = max(right, free[0].bias * 1.05)
