@@ -36,12 +36,13 @@ from elbert.exact.finite import Array, PolicyTotals
 FEASIBILITY = 1e-6
 """By how much a policy's bias may exceed the limit: the room that linear programs leave."""
 NARROWEST = 1e-8
-"""Boxes narrower than this are not divided: rates so close cannot be told apart."""
+"""Boxes narrower than this are not divided: rates as close as this cannot be told apart."""
 NARROW = 1 / 16
 """The part of the range of rho below which a box gets the second bound: in wide boxes it is the weaker one."""
 MOST_BOXES = 4000
+"""Boxes examined at most for the best policy."""
 SOME_BOXES = 200
-"""How many boxes are examined per limit to find out how small a limit can be."""
+"""Boxes examined per limit, to find out how small a limit can be."""
 
 
 SILENT = 1e-9
@@ -118,9 +119,10 @@ def best_within(program: Program, max_bias: float, *, tolerance: float = 1e-6) -
     search = _Search(program, max_bias)
     search.run(room=tolerance * max(1.0, abs(free.totals.reward)), most=MOST_BOXES)
     if search.found is None:
+        smallest = _smallest_limit(program, max_bias, free.totals.bias)
         raise NotWithinLimitError(
-            f"No policy keeps the bias within {max_bias:g}. {_smallest_limit(program, max_bias, free.totals.bias)}; without "
-            f"a limit the best policy has {free.totals.bias:.4g}. Give a larger limit."
+            f"No policy keeps the bias within {max_bias:g}. {smallest}; without a limit the best policy has "
+            f"{free.totals.bias:.4g}. Give a larger limit."
         )
     return _best(max_bias, search.found, search.proven, search.price, search.examined)
 
@@ -211,8 +213,8 @@ class _Search:
             self._divide(box)
             if self.examined > most:
                 raise SearchTooLongError(
-                    f"The search for the best policy with a bias of at most {self.max_bias:g} did not end within {most} "
-                    "boxes. Allow a larger tolerance."
+                    f"The search for the best policy with a bias of at most {self.max_bias:g} did not end within "
+                    f"{most} boxes. Allow a larger tolerance."
                 )
         if self.found is not None:
             self.proven = max(self.proven, self.found.totals.reward)
@@ -230,7 +232,7 @@ class _Search:
     def _examine(self, low: Array, high: Array, bound: float) -> None:
         """A new box, inside one with this bound."""
         self.examined += 1
-        relaxed = self.program.relaxed(np.array(list(itertools.product(*zip(low, high, strict=True)))), self.max_bias)
+        relaxed = self.program.relaxed(_corners(low, high), self.max_bias)
         if relaxed is not None:
             self._push(Box(low, high, min(bound, relaxed.bound), relaxed, tightened=False))
 
@@ -259,8 +261,7 @@ class _Search:
         are tried on the way.
         """
         criteria = len(box.low)
-        corners = np.array(list(itertools.product(*zip(box.low, box.high, strict=True))))
-        points = [self._point(corner) for corner in corners]
+        points = [self._point(corner) for corner in _corners(box.low, box.high)]
         if any(point is None for point in points):
             return np.inf
         known = [point for point in points if point is not None]
@@ -281,6 +282,11 @@ class _Search:
             if point is not None:
                 self._try(point, point.price)
         return self._points[key]
+
+
+def _corners(low: Array, high: Array) -> Array:
+    """[criteria], [criteria] -> [2**criteria, criteria], the last criterion's ends alternating."""
+    return np.array(list(itertools.product(*zip(low, high, strict=True))))
 
 
 def _best(max_bias: float, found: Relaxed, bound: float, price: float, boxes: int) -> Best:

@@ -220,8 +220,8 @@ def mixed_policy(program: ComponentsProgram, mixture: Mixture) -> Array:
 
 def _band(part: FiniteSDMDP, corner: Array, max_bias: float, low: Array, high: Array) -> Array:
     """low (S - rho D) + high ((rho + max_bias) D - S) of a step, over criteria.   -> [states, actions]"""
-    given, due = part.supply[..., 0], part.demand[..., 0]
-    return (given * (low - high) + due * (high * (corner + max_bias) - low * corner)).sum(axis=-1)
+    short, over = band_rows(part.supply[..., 0], part.demand[..., 0], corner, max_bias)
+    return -(low * short + high * over).sum(axis=-1)
 
 
 def _totals(columns: Sequence[Sequence[Column]], shares: Sequence[Array]) -> PolicyTotals:

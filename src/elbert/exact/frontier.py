@@ -196,7 +196,8 @@ def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float],
             limits = sorted({_rounded(bias) for bias in biases})
         return frontier(env, max_bias=limits, horizon=horizon, rules=False, **parameters)
     points = tuple(
-        FrontierPoint(None if np.isinf(max_bias) else max_bias, value, value, None, None, None) for max_bias, value in bounds
+        FrontierPoint(None if np.isinf(max_bias) else max_bias, value, value, None, None, None)
+        for max_bias, value in bounds
     )
     return Frontier(get_entry(env).name, int(world.horizon), False, points, (), "Upper bounds that were stored.")
 

@@ -83,7 +83,10 @@ def lending_program(world: Lending) -> ComponentsProgram:
 
 
 def best_lending(world: Lending, max_bias: float = np.inf, *, tolerance: float = 1e-6) -> Best:
-    """max reward subject to bias <= max_bias in lending's population. `Best.policy` accepts: [horizon, groups, scores]."""
+    """max reward subject to bias <= max_bias in lending's population.
+
+    `Best.policy` holds the probabilities of acceptance, [horizon, groups, scores].
+    """
     program = lending_program(world)
     return with_acceptance(program, best_within(program, max_bias, tolerance=tolerance))
 
