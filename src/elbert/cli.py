@@ -104,12 +104,10 @@ def train(
     as_json
         Print the evaluation as JSON.
     """
-    from elbert.cli_arguments import assignments, chosen_settings, run_folder
+    from elbert.cli_arguments import assignments, chosen_settings, environment_from, run_folder, seeds_from
     from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.resolve import environment_from
     from elbert.experiments.results import evaluate_run
     from elbert.experiments.train import train_many
-    from elbert.learning import Settings
     from elbert.report.live import LiveDisplay, waiting
     from elbert.report.results import result_table
 
@@ -117,23 +115,26 @@ def train(
     folder = run_folder(env, method, out, resume=resume)
     given = {"max_bias": max_bias, "alpha": alpha, "beta": beta, "steps": steps}
     chosen = chosen_settings(given, settings)
-    Settings.check_names(chosen)
+    from elbert.experiments.resolve import check_names
+
+    check_names(method, chosen)
     where = environment_from(env)
     with LiveDisplay(f"{method} on {env}") as display:
-        callbacks: list[Any] = [display]
+        callbacks: list[Any] = []
         if tensorboard:
             from elbert.experiments.tensorboard import TensorBoard
 
             callbacks.append(TensorBoard(folder / "tensorboard"))
         train_many(
             where,
-            seeds=range(seed, seed + (1 if seeds is None else seeds)),
+            seeds=seeds_from(seed, seeds),
             method=method,
             preset=preset,
             world=assignments(world, "--world"),
             out=folder,
             resume=resume,
             callbacks=callbacks,
+            progress=display,
             **chosen,
         )
     if evaluate:
@@ -176,8 +177,8 @@ def evaluate(
     as_json
         Print JSON instead of a table.
     """
+    from elbert.cli_arguments import environment_from
     from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.resolve import environment_from
     from elbert.experiments.results import evaluate_run
     from elbert.report.live import waiting
     from elbert.report.results import result_table
@@ -205,7 +206,7 @@ def runs(
     as_json
         Print JSON instead of a table.
     """
-    from elbert.experiments.run_folder import find_runs
+    from elbert.experiments.run_summary import find_runs
     from elbert.report.results import runs_table
 
     found = list(find_runs(folder))

@@ -1,21 +1,87 @@
 """What people type, turned into what functions take."""
 
+import importlib
+import importlib.util
+import inspect
 import json
+import os
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
+from elbert.checks import as_whole
+from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import is_rule
-from elbert.experiments.run_folder import summary
+from elbert.experiments.run_summary import summarise
+from elbert.files import as_path
+from elbert.learning import Environment
 
 RUNS = Path("runs")
+RESUMABLE = ("interrupted", "killed", "failed", "stopped")
+MOST_SEEDS = 1000
+"""Seeds that one command trains side by side at most: far more than any memory holds."""
 
 
-def assignments(given: Sequence[str] | None, option: str) -> dict[str, Any]:
-    """name=value pairs; a value is JSON where it can be (numbers, lists, true), else text."""
+def environment_from(text: str) -> Environment:
+    """The environment that a person names: a world, or `module:function` or `file.py:function`.
+
+    The function makes a Gymnasium environment that reports supply and demand. Naming it runs that module's code.
+    """
+    if ":" not in text:
+        return get_entry(text).name
+    where, _, name = text.rpartition(":")
+    try:
+        environment = getattr(_module(where), name)
+        _check_no_arguments(environment)
+    except Exception as error:  # whatever the user's code raises
+        raise InvalidInputError(
+            f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
+            "module:function or file.py:function, a function that can be called without arguments."
+        ) from error
+    return environment
+
+
+def _module(where: str) -> Any:
+    """The module of this name or file. Modules beside it can be imported by it."""
+    if not where.endswith(".py"):
+        sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(where)
+    spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)
+    sys.path.insert(0, os.path.realpath(Path(where).parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _check_no_arguments(environment: Any) -> None:
+    """Refuse with a TypeError a function that cannot be called without arguments."""
+    if not callable(environment) or isinstance(environment, gymnasium.Env | gymnasium.vector.VectorEnv):
+        return  # an environment as it is
+    try:
+        signature = inspect.signature(environment)
+    except ValueError:  # some functions written in C do not say
+        return
+    signature.bind()
+
+
+def seeds_from(first: int, count: int | None) -> range:
+    """The seeds of `--seed` and `--seeds`."""
+    need = f"a whole number from 1 to {MOST_SEEDS}"
+    return range(first, first + (1 if count is None else as_whole(count, "--seeds", need, low=1, high=MOST_SEEDS)))
+
+
+def assignments(texts: Sequence[str] | None, option: str) -> dict[str, Any]:
+    """Pairs from name=value; a value is JSON where it can be (numbers, lists, true), otherwise text."""
     pairs: dict[str, Any] = {}
-    for text in given or ():
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             example = "horizon=500" if option == "--world" else "gamma=0.999"
@@ -24,44 +90,46 @@ def assignments(given: Sequence[str] | None, option: str) -> dict[str, Any]:
             raise InvalidInputError(f"{option} gives {name} twice. Leave one of them out.")
         try:
             pairs[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             pairs[name] = value
     return pairs
 
 
-def chosen_settings(options: dict[str, Any], given: Sequence[str] | None) -> dict[str, Any]:
-    """Settings from options of their own (None: not given) and from --set; one that comes by both is refused."""
-    named = {name: value for name, value in options.items() if value is not None}
-    others = assignments(given, "--set")
-    for name in named.keys() & others.keys():
+def chosen_settings(options: dict[str, Any], texts: Sequence[str] | None) -> dict[str, Any]:
+    """Settings from options (None: not given) and from --set; a setting that comes by both is refused."""
+    by_option = {name: value for name, value in options.items() if value is not None}
+    by_set = assignments(texts, "--set")
+    for name in by_option.keys() & by_set.keys():
         raise InvalidInputError(
             f"{name} is given twice, by --{name.replace('_', '-')} and by --set. Leave one of them out."
         )
-    return named | others
+    return by_option | by_set
 
 
 def run_folder(env: str, method: str, out: Path | None, *, resume: bool) -> Path:
-    """The folder of a run: as given; else the one to be resumed; else a new one in `runs`."""
+    """The folder of a run: the one that is named; else the one to be resumed; else a new one in `runs`."""
     if out is not None:
         return out
     name = f"{Path(env.rpartition(':')[0]).stem or env}-{method}" if ":" in env else f"{env}-{method}".replace("/", "-")
-    taken = sorted(RUNS.glob(f"{name}-[0-9]*"), key=lambda path: _number(path.name))
+    numbers = _numbers(name)
     if resume:
-        for path in reversed(taken):
-            if summary(path).status in ("interrupted", "killed", "failed"):
-                return path
+        for number in reversed(numbers):
+            if summarise(RUNS / f"{name}-{number}").status in RESUMABLE:
+                return RUNS / f"{name}-{number}"
         raise InvalidInputError(f"No unfinished run of {method} on {env} is in {RUNS}. Name its folder with --out.")
-    return RUNS / f"{name}-{_number(taken[-1].name) + 1 if taken else 1}"
+    return RUNS / f"{name}-{numbers[-1] + 1 if numbers else 1}"
+
+
+def _numbers(name: str) -> list[int]:
+    """The numbers of the runs of this name, in order."""
+    entries = [path.name for path in RUNS.iterdir()] if RUNS.is_dir() else []
+    matches = (re.fullmatch(re.escape(name) + r"-([1-9][0-9]*)", entry, re.ASCII) for entry in entries)
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def names_of(runs: Sequence[Path]) -> list[tuple[str, Path]]:
-    """A short name for each run: the folder's, or as much of the path as tells them apart; a rule has its own."""
+    """A short name for each run: the folder's, or its path where two are called the same; a rule has its own."""
     if not runs:
         raise InvalidInputError("No runs were given. Name the folders of at least one; `elbert runs` lists them.")
-    short = [path.name if is_rule(path) else path.resolve().name for path in runs]
+    short = [path.name if is_rule(path) else Path(os.path.realpath(as_path(path, "run"))).name for path in runs]
     return [(name if short.count(name) == 1 else str(path), path) for name, path in zip(short, runs, strict=True)]
-
-
-def _number(name: str) -> int:
-    last = name.rpartition("-")[2]
-    return int(last) if last.isdigit() else 0

@@ -1,9 +1,11 @@
-"""Files are written whole: aside first, then renamed, so that a reader never meets half a file.
+"""Files that are written whole: aside first, then renamed, so that a reader never meets half of one.
 
-Arrays go into safetensors files, whose loading runs no code, with a checksum over names, shapes and contents.
+Arrays go into safetensors files, whose loading runs no code, with a checksum over names, shapes and contents. JSON that
+is read back carries a digest of itself, which tells a file that was edited from one that was written.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -15,18 +17,44 @@ from typing import Any
 
 import numpy as np
 
-from elbert.errors import ElbertError
+from elbert.errors import ElbertError, InvalidInputError
 
 ASIDE = re.compile(r"\..+\.[0-9a-f]{16}")
 """Names of files that are being written."""
+
+UNUSABLE = (errno.ENAMETOOLONG, errno.ELOOP)
+"""What the system says of a path that can never lead anywhere, as opposed to one where nothing is yet."""
 
 
 class FileError(ElbertError, OSError):
     """A file or folder could not be read or written."""
 
 
+def as_path(value: Any, name: str = "path") -> Path:
+    """A path that the system can look up, whether something is there or not.
+
+    Args:
+        value: what was given: text or a `pathlib.Path`.
+        name: what the user calls it.
+    """
+    try:
+        path = Path(value)
+    except TypeError as error:
+        raise InvalidInputError(f"{name} is {value!r}. Give a path: text or a pathlib.Path.") from error
+    try:
+        path.stat()
+    except ValueError as error:  # a null character, or one that the file system cannot encode
+        raise InvalidInputError(f"{name} is {str(value)!r}, which no path can be ({error}). Give another.") from error
+    except OSError as error:
+        if error.errno in UNUSABLE:
+            raise FileError(
+                f"{name} is {str(value)!r}, which leads nowhere ({error.strerror}). Give another."
+            ) from error
+    return path
+
+
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write the content under this name, all of it or nothing; folders on the way are made."""
+    """Write the content under this name, all of it or nothing; missing folders are made."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -36,16 +64,29 @@ def write_whole(path: Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         _remove(aside)
         raise FileError(
-            f"Cannot write {path} ({error.strerror or error}). Name a folder that can be written, on a disk with room. "
+            f"Cannot write {path} ({_reason(error)}). Name a folder that can be written, on a disk with room. "
             "What stood there before is unchanged."
         ) from error
 
 
+def append_lines(path: Path, text: str) -> None:
+    """Add whole lines to a file. One that is cut short by a kill lacks its newline: readers leave it out."""
+    try:
+        with path.open("ab") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+    except (OSError, ValueError) as error:
+        raise FileError(
+            f"Cannot write {path} ({_reason(error)}). Make room on its disk, or write elsewhere."
+        ) from error
+
+
 def remove_begun(folder: Path) -> None:
-    """Take away what was begun aside in a folder by writers that were killed. Call it when nobody else writes there."""
+    """Remove what killed writers began aside in a folder. Call it when nobody else writes there."""
     if folder.is_dir():
         for path in folder.iterdir():
             if ASIDE.fullmatch(path.name):
@@ -53,26 +94,26 @@ def remove_begun(folder: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """All of a file."""
+    """All of a file; a `FileError` names it if it cannot be read."""
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"Cannot read {path} ({error.strerror or error}).") from error
+    except (OSError, ValueError) as error:
+        raise FileError(f"Cannot read {path} ({_reason(error)}).") from error
 
 
 def read_text(path: Path) -> str:
     """The text of a file; a `FileError` names it if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"Cannot read {path} ({getattr(error, 'strerror', None) or error}).") from error
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(f"Cannot read {path} ({error}).") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file; a `FileError` names it if it is damaged."""
     try:
         content = json.loads(read_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is damaged: it is not JSON ({error}).") from error
     if not isinstance(content, dict):
         raise FileError(f"{path} is damaged: it holds no JSON object.")
@@ -80,36 +121,71 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """An object as JSON, whole."""
+    """Write an object as JSON, whole."""
     write_whole(path, json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
+def read_sealed(path: Path, *, remedy: str, digest_required: bool = True) -> dict[str, Any]:
+    """What `write_sealed` wrote, without its digest; a file that was changed since is refused.
+
+    Args:
+        path: of the file.
+        remedy: what to do about a changed file, a sentence.
+        digest_required: whether a file without a digest counts as changed.
+    """
+    content = read_json(path)
+    digest = content.pop("digest", None)
+    if digest is None and not digest_required:
+        return content
+    if digest != _digest(content):
+        raise FileError(f"{path} was changed since it was written: it does not match its digest. {remedy}")
+    return content
+
+
+def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as JSON with a digest of itself, whole."""
+    write_json(path, {**content, "digest": _digest(content)})
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 over the canonical JSON: what a reader gets, with sorted keys and without spaces."""
+    try:
+        as_read = json.loads(json.dumps(content))
+        return hashlib.sha256(json.dumps(as_read, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    except RecursionError:
+        return "nested too deep to have been written"
+
+
 def write_tensors(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], about: Mapping[str, Any]) -> None:
-    """Named arrays and a JSON object about them in one safetensors file, whole."""
+    """Write named arrays and a JSON object about them into one safetensors file, whole."""
     from safetensors.numpy import save
 
-    whole = {name: np.require(array, requirements="C") for name, array in arrays.items()}
+    in_order = {name: np.require(array, requirements="C") for name, array in arrays.items()}
     text = json.dumps(about, allow_nan=False, sort_keys=True)
-    write_whole(path, save(whole, {"about": text, "checksum": _checksum(whole, text)}))
+    write_whole(path, save(in_order, {"about": text, "checksum": _checksum(in_order, text)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-    """What `write_tensors` wrote; a file that is not it, to the bit, is refused by name."""
+    """What `write_tensors` wrote; a file that differs from it by one bit is refused by name."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileError(f"Cannot read {path} ({error.strerror or error}).") from error
+    data = read_bytes(path)
+    if data[8:9] not in (b"{", b""):  # a safetensors file is 8 bytes of a length, then a JSON object
+        kind = "a zip archive, as stable-baselines3 saves its models" if data[:2] == b"PK" else "no safetensors file"
+        raise FileError(f"{path} is not a file of elbert's: it is {kind}. Give one that `Agent.save` or a run wrote.")
     try:
         arrays = load(data)
         size = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + size])["__metadata__"]
         about, checksum = header["about"], header["checksum"]
         content = json.loads(about)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise FileError(f"{path} is damaged or not a file of elbert's: {error}. Take another copy of it.") from error
+    except KeyError as error:
+        raise FileError(
+            f"{path} is not a file of elbert's: its header has no {error}. Give one that `Agent.save` or a run wrote."
+        ) from error
+    except (SafetensorError, ValueError, TypeError, RecursionError) as error:
+        raise FileError(f"{path} is damaged: {error}. Take another copy of it.") from error
     if checksum != _checksum(arrays, about):
         raise FileError(f"{path} is damaged: its contents do not match their checksum. Take another copy of it.")
     return arrays, content
@@ -124,5 +200,11 @@ def _checksum(arrays: Mapping[str, np.ndarray[Any, Any]], about: str) -> str:
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # the folder itself may be out of reach: then nothing of ours is in it
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # the folder itself may be out of reach: then nothing of ours is there
         path.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import elbert
 from elbert.envs import EnvCheckError, check_env
-from elbert.envs.gym_infos import step_benefits, vector_benefits
+from elbert.envs.gym_infos import vector_benefits
+from elbert.envs.gym_returns import step_benefits
 from elbert.errors import InvalidInputError
 
 from .own import PAIR, Flawed, FlawedVector, clinic
@@ -32,7 +33,7 @@ def test_a_good_environment_is_told_so():
     ("flaws", "message"),
     [
         ({"info": lambda i, t: {}}, 'info has no "supply"'),
-        ({"info": lambda i, t: {"Suply": i["supply"], "demand": i["demand"]}}, "Is it the one called 'Suply'"),
+        ({"info": lambda i, t: {"Suply": i["supply"], "demand": i["demand"]}}, "Did you mean 'Suply'"),
         ({"info": lambda i, t: {"supply": i["supply"]}}, 'info has no "demand"'),
         (
             {"info": lambda i, t: {**i, "demand": i["demand"][:2]}},

@@ -1,12 +1,17 @@
 """What people type: from training to comparison, mistakes, and environments of their own."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from elbert.cli_arguments import run_folder
+from elbert.errors import InvalidInputError
+from elbert.experiments.results import evaluate_run
+from elbert.experiments.run_folder import RunFolder
 from tests.command_line import ENVIRONMENT, SCHEMA, cli, command
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +77,15 @@ def test_the_commands_from_training_to_comparison(tmp_path):
         (["runs", "nowhere"], "There is no folder nowhere"),
         (["compare"], "No runs were given"),
         (["train", "lending", "--world", "horizon"], "Write for example --world horizon=500"),
-        (["train", "lending", "--seeds", "0"], "The seeds are []. Give whole numbers"),
+        (["train", "lending", "--seeds", "0"], "--seeds is 0. Give a whole number from 1 to"),
+        (["train", "lending", "--seeds", "5208561409075"], "--seeds is 5208561409075. Give a whole number from 1 to"),
+        (["train", "**"], "No environment is called '**'"),
+        (["train", "json:loads", "--alpha", "1"], "a function that can be called without arguments"),
+        (["train", "loop/mine.py:make"], "names no function that makes an environment"),
+        (["train", "lending", "--set", "hidden=" + "[" * 100_000], "hidden"),
+        (["train", "lending", "--out", "a" * 300], "File name too long"),
+        (["compare", "loop"], "run is 'loop', which leads nowhere (Too many levels of symbolic links)"),
+        (["runs", "loop"], "Too many levels of symbolic links"),
     ],
 )
 def test_mistakes_get_a_message_and_no_traceback(arguments, says, tmp_path, monkeypatch, capsys):
@@ -80,6 +93,7 @@ def test_mistakes_get_a_message_and_no_traceback(arguments, says, tmp_path, monk
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ELBERT_COMPILATION_CACHE", "")
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "broken.toml").write_text("lending = 3")
     (tmp_path / "tables.toml").write_text("[lending]\nworld = 3")
     monkeypatch.setattr(sys, "argv", ["elbert", *arguments])
@@ -90,6 +104,36 @@ def test_mistakes_get_a_message_and_no_traceback(arguments, says, tmp_path, monk
     assert says in shown
     assert "Traceback" not in shown
     assert not list(tmp_path.rglob("config.json")), "nothing is left behind"
+
+
+def test_an_edited_evaluation_is_not_compared(whole, tmp_path, monkeypatch, capsys):
+    from elbert import cli as module
+
+    folder = shutil.copytree(whole, tmp_path / "run")
+    evaluate_run(folder, episodes=5, horizon=64)
+    path = folder / "evaluation.json"
+    path.write_text(path.read_text().replace('"mean": ', '"mean": 1', 1))
+    monkeypatch.setattr(sys, "argv", ["elbert", "compare", str(folder), "--out", str(tmp_path / "both")])
+    with pytest.raises(SystemExit) as caught:
+        module.main()
+    assert caught.value.code == 2
+    assert "evaluation.json was changed since it was written" in capsys.readouterr().err
+    assert not (tmp_path / "both").exists()
+
+
+def test_runs_are_numbered_and_the_last_unfinished_one_goes_on(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_folder("lending", "g-ppo", None, resume=False) == Path("runs/lending-g-ppo-1")
+    for name in ("lending-g-ppo-2", "lending-g-ppo-10", "lending-g-ppo-x", "lending-g-ppo-harder-99"):
+        shutil.copytree(whole, tmp_path / "runs" / name)
+    assert run_folder("lending", "g-ppo", None, resume=False) == Path("runs/lending-g-ppo-11")
+    assert run_folder("[a-z]*", "g-ppo", None, resume=False) == Path("runs/[a-z]*-g-ppo-1"), "no pattern"
+    for status in ("interrupted", "failed", "stopped", "running"):
+        RunFolder(Path("runs/lending-g-ppo-2")).note(status=status)
+        assert run_folder("lending", "g-ppo", None, resume=True) == Path("runs/lending-g-ppo-2")
+    RunFolder(Path("runs/lending-g-ppo-2")).note(status="finished")
+    with pytest.raises(InvalidInputError, match="No unfinished run of g-ppo on lending"):
+        run_folder("lending", "g-ppo", None, resume=True)
 
 
 def test_an_environment_in_a_file_trains_from_the_command_line(tmp_path):

@@ -1,13 +1,10 @@
-"""A run is a folder that survives: killed, interrupted, damaged, without room; and agents that are files."""
+"""What a run's folder holds, and how it tells what was damaged or edited; agents that are files."""
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalOperand=false, reportOperatorIssue=false
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
+import shutil
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -16,58 +13,15 @@ import pytest
 
 import elbert
 from elbert.errors import InvalidInputError
-from elbert.experiments import run_folder as run_module
-from elbert.experiments import train as train_module
+from elbert.experiments import run_session
 from elbert.experiments.results import evaluate_run, over_seeds
-from elbert.experiments.run_folder import RunFolder, find_runs, only_writer, summary
-from elbert.experiments.train import InterruptedRunError
-from elbert.files import FileError, read_tensors
-from elbert.learning import DivergedError
+from elbert.experiments.run_folder import REMEDIES, RunFolder, only_writer
+from elbert.experiments.run_metrics import MetricsFile, read_metrics
+from elbert.experiments.run_summary import find_runs, summarise
+from elbert.files import FileError
 from elbert.learning.evaluation import Episodes, judged
-from tests.command_line import ENVIRONMENT, SCHEMA, cli
-from tests.learning.tiny import ProbeEnv
-
-TINY: dict[str, Any] = {"copies": 4, "rollout": 64, "minibatch": 64, "hidden": [4], "epochs": 1, "steps": 4 * 64 * 12}
-WORLD: dict[str, Any] = {"horizon": 64}
-OPTIONS = [
-    *("--set", "copies=4", "--set", "rollout=64", "--set", "minibatch=64", "--set", "hidden=[4]", "--set", "epochs=1"),
-    *("--world", "horizon=64"),
-]
-
-
-def final(path):
-    """Everything the last checkpoint holds."""
-    last = max((path / "checkpoints").glob("*.safetensors"))
-    return last.name, read_tensors(last)[0]
-
-
-def same(one, other):
-    (name, arrays), (other_name, others) = final(one), final(other)
-    return (
-        name == other_name
-        and arrays.keys() == others.keys()
-        and all(np.array_equal(arrays[key], others[key]) for key in arrays)
-    )
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """An uninterrupted run of two seeds."""
-    path = tmp_path_factory.mktemp("runs") / "whole"
-    elbert.train_many("lending", seeds=2, world=WORLD, out=path, **TINY)
-    return path
-
-
-class StopError(Exception):
-    pass
-
-
-def stop_after(iteration):
-    def callback(progress):
-        if progress.iteration == iteration:
-            raise StopError
-
-    return callback
+from tests.command_line import SCHEMA
+from tests.experiments.small_runs import TINY, WORLD, StopError, same, stop_after
 
 
 def test_a_run_holds_everything(whole):
@@ -86,76 +40,8 @@ def test_a_run_holds_everything(whole):
     assert len(list((whole / "checkpoints").iterdir())) == 2
 
 
-def test_a_stopped_run_goes_on_to_the_same_bits(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
-    out = tmp_path / "stopped"
-    arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
-    with pytest.raises(StopError):
-        elbert.train_many("lending", callbacks=[stop_after(5)], **arguments)
-    assert summary(out).iteration == 4
-    with pytest.raises(InvalidInputError, match="is not empty"):
-        elbert.train_many("lending", **arguments)
-    with pytest.raises(InvalidInputError, match=r"has epochs = 1, but 2 is asked for now"):
-        elbert.train_many("lending", resume=True, **(arguments | {"epochs": 2}))
-    agents = elbert.train_many("lending", resume=True, **arguments)
-    assert same(whole, out)
-    ours, theirs = ((path / "metrics.csv").read_text().splitlines() for path in (whole, out))
-    without_time = [[line.split(",")[:2] + line.split(",")[3:] for line in lines] for lines in (ours, theirs)]
-    assert without_time[0] == without_time[1]
-    again = elbert.train_many("lending", resume=True, **arguments)
-    for one, other in zip(agents, again, strict=True):
-        assert np.array_equal(one.weights.actor.layers[0].weight, other.weights.actor.layers[0].weight)
-
-
-def test_kill_and_resume_from_the_command_line(whole, tmp_path):
-    out = tmp_path / "killed"
-    arguments = [
-        "train",
-        "lending",
-        "--seeds",
-        "2",
-        "--steps",
-        str(TINY["steps"]),
-        *OPTIONS,
-        "--out",
-        str(out),
-    ]
-    patched = (
-        "import sys, elbert.experiments.train as t, elbert.cli as c; t.CHECKPOINT_SECONDS = 0.0; c.app(sys.argv[1:])"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", patched, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    )
-    limit = time.monotonic() + 120
-    while not list((out / "checkpoints").glob("*[1-9]*.safetensors")) and time.monotonic() < limit:
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    assert summary(out).status in ("killed", "finished")  # a quick machine may have been done
-    done = cli(*arguments, "--resume", "--no-evaluate")
-    assert done.returncode == 0, done.stderr
-    assert same(whole, out)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_save_and_say_how_to_resume(number, tmp_path):
-    out = tmp_path / "asked"
-
-    def ask(progress):
-        if progress.iteration == 2:
-            os.kill(os.getpid(), number)
-
-    with pytest.raises(
-        InterruptedRunError, match=r"after iteration 2 of 12; everything is saved in .*--resume"
-    ) as caught:
-        elbert.train("lending", world=WORLD, out=out, callbacks=[ask], **TINY)
-    assert caught.value.signal_number == number
-    assert summary(out).status == "interrupted"
-    assert elbert.train("lending", world=WORLD, out=out, resume=True, **TINY).about.steps == TINY["steps"]
-
-
 def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(run_session, "CHECKPOINT_SECONDS", 0.0)
     out = tmp_path / "damaged"
     arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
     with pytest.raises(StopError):
@@ -166,7 +52,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatc
     last.write_bytes(content)
     rows = (out / "metrics.csv").read_text()
     (out / "metrics.csv").write_text(rows.replace(",", ";"))
-    with pytest.raises(FileError, match=r"metrics.csv is damaged \(KeyError\('iteration'\)\). Move it away"):
+    with pytest.raises(FileError, match=r"metrics.csv is damaged \(.*\). Move it away"):
         elbert.train_many("lending", resume=True, **arguments)
     (out / "metrics.csv").write_text(rows)
     elbert.train_many("lending", resume=True, **arguments)
@@ -179,59 +65,6 @@ def test_a_damaged_checkpoint_is_passed_over_by_name(whole, tmp_path, monkeypatc
     RunFolder(out).note(status="interrupted")
     with pytest.raises(FileError, match=r"No checkpoint in .* can be read"):
         elbert.train_many("lending", resume=True, **arguments)
-
-
-def test_a_full_disk_stops_with_a_message_and_loses_nothing(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
-    out = tmp_path / "full"
-    arguments: dict[str, Any] = {"seeds": 2, "world": WORLD, "out": out, **TINY}
-    full = []
-
-    def fill(progress):
-        if progress.iteration == 6:
-            full.append(True)
-
-    def fsync(number, real=os.fsync):
-        if full:
-            raise OSError(28, "No space left on device")
-        real(number)
-
-    monkeypatch.setattr("elbert.files.os.fsync", fsync)
-    with pytest.raises(FileError, match=r"No space left on device.*last checkpoint in .* is whole"):
-        elbert.train_many("lending", callbacks=[fill], **arguments)
-    assert {path.name for path in out.rglob(".*")} <= {".lock"}, "what was begun is taken away"
-    full.clear()
-    elbert.train_many("lending", resume=True, **arguments)
-    assert same(whole, out)
-
-
-def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises((FileError, InvalidInputError), match="file"):
-        elbert.train("lending", world=WORLD, out=tmp_path / "file", **TINY)
-    with pytest.raises(FileError, match="Cannot write"):
-        elbert.train("lending", world=WORLD, out=tmp_path / "file" / "run", **TINY)
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_what_diverges_is_recorded_with_the_last_good_state(tmp_path):
-    out = tmp_path / "diverged"
-    with pytest.raises(DivergedError, match=r"Iteration 3 of 6: the rewards.*last good state is in .*00000002"):
-        elbert.train(lambda: ProbeEnv(break_at=140), method="g-ppo", out=out, **(TINY | {"steps": 4 * 64 * 6}))
-    seen = summary(out)
-    assert (seen.status, seen.iteration) == ("failed", 2)
-    assert "the rewards became infinite or NaN" in seen.reason
-    assert elbert.load(out).about.env == "ProbeEnv"
-
-
-def test_a_host_run_that_resets_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
-    small: dict[str, Any] = TINY | {"copies": 2, "steps": 2 * 64 * 12, "reset_each_rollout": True}
-    elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "whole", **small)
-    with pytest.raises(StopError):
-        elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "cut", callbacks=[stop_after(7)], **small)
-    elbert.train(ProbeEnv, method="g-ppo", out=tmp_path / "cut", resume=True, **small)
-    assert same(tmp_path / "whole", tmp_path / "cut")
 
 
 def test_agents_are_saved_and_loaded_without_code(whole, tmp_path):
@@ -302,7 +135,7 @@ def test_runs_are_found_in_every_state(whole, tmp_path):
     (tmp_path / "broken" / "manifest.json").write_text("{")
     states = {run.path.name: run.status for run in find_runs(tmp_path)}
     assert states == {"finished": "finished", "killed": "killed", "broken": "damaged"}
-    assert run_module.summary(whole).reward is not None
+    assert summarise(whole).reward is not None
 
 
 def test_evaluations_over_seeds_are_means(whole):
@@ -323,8 +156,8 @@ def test_one_writer_at_a_time(whole, tmp_path):
         (out / part).write_bytes((whole / part).read_bytes())
     RunFolder(out).note(status="running")
     with only_writer(out):
-        assert summary(out).status == "running"
-    assert summary(out).status == "killed"
+        assert summarise(out).status == "running"
+    assert summarise(out).status == "killed"
 
 
 def test_what_a_killed_writer_began_is_taken_away(tmp_path):
@@ -346,10 +179,102 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
     assert run.evaluation() is not None
     elbert.load(tmp_path / "agent-1.safetensors").timed(1.0).save(tmp_path / "agent-1")
     assert run.evaluation() is None
-    (tmp_path / "evaluation.json").write_text("{}")
+    run.keep_evaluation({})
     with pytest.raises(FileError, match=r"evaluation.json is damaged: it lacks env"):
         run.evaluation()
-    assert summary(tmp_path).status == "damaged"
+    assert summarise(tmp_path).status == "damaged"
+
+
+@pytest.fixture
+def evaluated(whole, tmp_path):
+    """A copy of the run with an evaluation in it."""
+    folder = shutil.copytree(whole, tmp_path / "evaluated")
+    evaluate_run(folder, episodes=5, horizon=64)
+    assert summarise(folder).evaluated
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("config.json", '"env": "lending"', '"env": "lender"'),
+        ("config.json", '"format": 2', '"format": 1'),
+        ("manifest.json", '"iteration": 12', '"iteration": 11'),
+        ("manifest.json", '"status": "finished"', '"status": "running"'),
+        ("evaluation.json", '"mean": ', '"mean": 1'),
+        ("evaluation.json", '"digest"', '"former digest"'),
+        ("manifest.json", '"digest"', '"former digest"'),
+    ],
+)
+def test_edited_files_are_refused_by_name(name, old, new, evaluated):
+    """Red if a file is read without a look at its digest, or if one without a digest passes for an old one."""
+    text = (evaluated / name).read_text()
+    assert old in text
+    (evaluated / name).write_text(text.replace(old, new, 1))
+    seen = summarise(evaluated)
+    assert seen.status == "damaged"
+    assert f"{name} was changed since it was written" in seen.reason
+    assert seen.reason.endswith(REMEDIES[name])
+
+
+def test_spaces_and_the_order_of_entries_are_no_edits(evaluated):
+    for name in ("config.json", "manifest.json", "evaluation.json"):
+        content = json.loads((evaluated / name).read_text())
+        (evaluated / name).write_text(json.dumps(dict(reversed(content.items()))))
+    assert summarise(evaluated).evaluated
+
+
+def test_a_removed_manifest_is_written_again(whole, tmp_path):
+    out = shutil.copytree(whole, tmp_path / "run")
+    (out / "manifest.json").unlink()
+    elbert.train_many("lending", seeds=2, world=WORLD, out=out, resume=True, **TINY)
+    assert summarise(out).status == "finished"
+    assert same(whole, out)
+
+
+def test_a_run_of_the_first_version_is_read_but_not_gone_on_with(tmp_path):
+    """The folder was written by elbert 0.1.0: its JSON files have no digests."""
+    out = shutil.copytree(Path(__file__).parent / "data" / "run-0.1.0", tmp_path / "run")
+    seen = summarise(out)
+    assert (seen.status, seen.env, seen.iteration, seen.evaluated) == ("finished", "lending", 2, True)
+    assert read_metrics(out)["bias"].shape == (2, 1)
+    assert elbert.load(out).about.steps == 512
+    small = TINY | {"steps": 512}
+    with pytest.raises(FileError, match=r"was written by elbert 0\.1\.0.*Train again in another folder"):
+        elbert.train("lending", world=WORLD, out=out, resume=True, **small)
+    evaluate_run(out, episodes=5, horizon=64)
+    assert "digest" in json.loads((out / "evaluation.json").read_text())
+    assert summarise(out).evaluated
+
+
+def test_whole_iterations_of_the_metrics_count(whole, tmp_path):
+    """Red if a reader takes half a number for a number, or one of two seeds for both."""
+    text = (whole / "metrics.csv").read_text()
+    lines = text.splitlines(keepends=True)
+    for end in [*range(len(text) - 500, len(text) + 1), *range(len(lines[0]) + 3)]:
+        (tmp_path / "metrics.csv").write_text(text[:end])
+        iterations = max(0, text[:end].count("\n") - 1) // 2
+        columns = read_metrics(tmp_path)
+        assert [len(column) for column in columns.values()] == [iterations] * len(columns)
+        assert bool(columns) == bool(iterations)
+        MetricsFile(tmp_path).cut(11)
+        rows = 2 * min(iterations, 11)
+        assert (tmp_path / "metrics.csv").read_text() == ("".join(lines[: 1 + rows]) if rows else "")
+
+
+def test_files_that_no_reader_expects_are_refused_by_name(whole, tmp_path):
+    out = shutil.copytree(whole, tmp_path / "run")
+    deep = "[" * 100_000 + "]" * 100_000
+    for name in ("config.json", "manifest.json", "evaluation.json"):
+        (out / name).write_text('{"a": ' + deep + "}")
+        assert name in summarise(out).reason
+        assert summarise(out).status == "damaged"
+        shutil.copytree(whole, out, dirs_exist_ok=True)
+        (out / "evaluation.json").unlink(missing_ok=True)
+    (out / "metrics.csv").write_text("iteration,seed,reward\n1,0," + "9" * 200_000 + "\n")
+    assert "metrics.csv is damaged (field larger than field limit" in summarise(out).reason
+    with pytest.raises(FileError, match=r"metrics\.csv is damaged"):
+        read_metrics(out)
 
 
 def test_several_criteria_over_seeds():

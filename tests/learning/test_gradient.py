@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from elbert.fairness import squared_bias
-from elbert.learning import Learner, Settings, get_method
-from elbert.learning.advantages import penalty_of
-from elbert.learning.distributions import distribution_for
-from elbert.learning.rollout import collect, start
-from tests.learning.tiny import Tiny
+from elbert.learning.methods import weighed
+from elbert.learning.policy import Policy
+from elbert.learning.simulators.compiled import collect, start
+from tests.learning.tiny import Tiny, learner_of
 
 EPISODES, CHUNKS = 4000, 24
 
@@ -34,46 +33,35 @@ CASES = {
 def problem(shape, chosen, penalty, **more):
     world = Tiny(seed=3, **shape)
     fixed = {"hidden": [], "gamma": 1.0, "gae_lambda": 1.0, "copies": EPISODES, "rollout": 5, "minibatch": 64}
-    settings = Settings.of(fixed | chosen | {"bootstrap_at_truncation": False, "normalise_observations": False} | more)
-    learner = Learner(
-        settings,
-        get_method("elbert-po", settings),
-        distribution_for(world.action_space),
-        observation=world.move.shape[0],
-        criteria=world.supply.shape[2],
-        groups=world.groups,
-        penalty=penalty,
-    )
-    state = learner.init(jax.random.key(1))
+    own = {} if penalty is None else {"penalty": penalty}
+    fixed |= {"bootstrap_at_truncation": False, "normalise_observations": False}
+    learner, method = learner_of(world, **fixed, **chosen, **own, **more)
+    state = learner.init(jax.random.key(1), method)
     # a policy away from uniform, and a critic that is wrong: a baseline must not change the expectation
     numbers = jax.random.normal(jax.random.key(2), state.weights.actor.layers[0].weight.shape)
     actor = eqx.tree_at(lambda a: a.layers[0].weight, state.weights.actor, numbers)
-    return world, learner, state._replace(weights=state.weights._replace(actor=actor))
+    return world, learner, method, state._replace(weights=state.weights._replace(actor=actor))
 
 
-def objective(world, learner, penalty, actor):
+def objective(world, method, actor):
     policy = jax.nn.softmax(jax.vmap(actor)(jnp.eye(world.move.shape[0])))
     reward, supply, demand = world.exact(policy)
-    c = learner.coefficients()
-    s = learner.settings
-    h = penalty or (lambda z: squared_bias(z, beta=s.beta, kind=s.bias_kind))
-    return reward - c.alpha * h(supply / demand) + jnp.sum(c.demand_weight * demand)
+    h = method.penalty or (lambda z: squared_bias(z, beta=method.beta, kind=method.bias_kind))
+    return reward - method.alpha * h(supply / demand) + jnp.sum(method.demand_weight * demand)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_sampled_gradient_is_the_exact_one(case):
-    world, learner, state = problem(*CASES[case])
-    penalty = CASES[case][2]
-    exact = jax.grad(lambda actor: objective(world, learner, penalty, actor))(state.weights.actor)
+    world, learner, method, state = problem(*CASES[case])
+    exact = jax.grad(lambda actor: objective(world, method, actor))(state.weights.actor)
 
     @jax.jit
     def sampled(key):
         key_start, key_rollout = jax.random.split(key)
         copies = start(world, key_start, EPISODES)
-        _, shown = collect(world, learner.model, state.weights, state.moments, copies, key_rollout, 5)
-        c = learner.coefficients()
-        known = learner.estimate(state, shown, c)
-        advantage = learner.method.advantage(known.estimates, c, penalty or _penalty(learner, c))
+        policy = Policy(state.weights, state.moments)
+        _, shown = collect(world, learner.model, policy, copies, key_rollout, 5)
+        advantage = method.advantage(learner.estimate(state, shown, method).estimates, None)
 
         def weighted(actor):
             flat = shown.observation.reshape(-1, shown.observation.shape[-1])
@@ -92,24 +80,18 @@ def test_sampled_gradient_is_the_exact_one(case):
     assert np.all(np.abs(mean - target) < 4.5 * error + 1e-6), (mean, target, error)
 
 
-def _penalty(learner, coefficients):
-    return penalty_of(learner.settings, coefficients.beta)
-
-
 def test_only_standardising_after_combining_keeps_the_gradient():
     """Stretched as a whole the advantage keeps its direction; with each signal stretched first it does not."""
     chosen = {"alpha": 10.0, "bias_kind": "hard"}
-    world, learner, state = problem({"groups": 2}, chosen, None)
+    world, learner, method, state = problem({"groups": 2}, chosen, None)
     copies = start(world, jax.random.key(7), EPISODES)
-    _, shown = collect(world, learner.model, state.weights, state.moments, copies, jax.random.key(8), 5)
-    c = learner.coefficients()
-    known = learner.estimate(state, shown, c)
-    exact = np.ravel(learner.method.advantage(known.estimates, c, _penalty(learner, c)))
+    policy = Policy(state.weights, state.moments)
+    _, shown = collect(world, learner.model, policy, copies, jax.random.key(8), 5)
+    estimates = learner.estimate(state, shown, method).estimates
+    exact = np.ravel(method.advantage(estimates, None))
 
     def correlation(standardise):
-        _, other, _ = problem({"groups": 2}, chosen, None, standardise=standardise)
-        combined = other._advantage(known.estimates, c, _penalty(learner, c), state.dual)
-        return np.corrcoef(exact, np.ravel(combined))[0, 1]
+        return np.corrcoef(exact, np.ravel(weighed(method, estimates, None, standardise)))[0, 1]
 
     assert correlation("combined") == pytest.approx(1, abs=1e-6)
     assert correlation("none") == pytest.approx(1, abs=1e-6)

@@ -9,6 +9,9 @@ import numpy as np
 
 from elbert.envs.world import TimeStep, World
 from elbert.fairness.notions import Criterion, Notion
+from elbert.learning import Learner, Member, Settings, Trainer, get_method
+from elbert.learning.settings import settings_of
+from elbert.learning.simulators import CompiledSimulator
 
 
 def notion(criteria):
@@ -158,3 +161,24 @@ class ProbeEnv(gymnasium.Env):
         if self.break_at is not None and self.steps > self.break_at:
             reward = float("nan")
         return self._observe(), reward, False, self.time == self.horizon, {"supply": served, "demand": np.ones(2)}
+
+
+def configured(method="elbert-po", **values):
+    """The learner's settings and the method, from one list of names."""
+    kind = get_method(method).variant(values)
+    learner = {name: value for name, value in values.items() if name in settings_of(Settings)}
+    return Settings.of(learner), kind.of({name: value for name, value in values.items() if name not in learner})
+
+
+def learner_of(world, method="elbert-po", **values):
+    """A learner for a world, and its method with arrays for numbers."""
+    settings, chosen = configured(method, **values)
+    shape = CompiledSimulator(world, "tiny", world).shape
+    return Learner(settings, shape), chosen.prepared(len(shape.criteria), shape.groups)
+
+
+def trainer_of(world, method="elbert-po", *, seeds=(0,), members=None, **values):
+    """A trainer in a compiled world."""
+    settings, chosen = configured(method, **values)
+    simulator = CompiledSimulator(world, type(world).__name__, world)
+    return Trainer(simulator, settings, chosen, members=members or [Member(seed, {}) for seed in seeds])

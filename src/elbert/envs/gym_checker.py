@@ -10,8 +10,8 @@ import numpy as np
 
 from elbert.checks import as_whole
 from elbert.envs.gym_env import WorldEnv
-from elbert.envs.gym_infos import Benefits, step_benefits, vector_benefits
-from elbert.envs.gym_wrappers import autoreset_mode
+from elbert.envs.gym_infos import autoreset_mode, vector_benefits
+from elbert.envs.gym_returns import Benefits, step_benefits
 from elbert.envs.registry import get_entry
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError

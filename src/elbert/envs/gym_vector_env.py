@@ -23,7 +23,8 @@ from elbert.envs.gym_env import (
     refuse_options,
     supported_actions,
 )
-from elbert.envs.gym_steps import Seen, choose, key_words, reset_all, step_next, step_same, unpacked
+from elbert.envs.gym_infos import benefit_entries, ended_after, final_entries, stepping
+from elbert.envs.gym_steps import choose, key_words, reset_all, step_next, step_same, unpacked
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 
@@ -113,23 +114,21 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
                 'reset(options={"reset_mask": mask}) before the next step.'
             )
         checked = checked_action(self.action_space, actions)
-        advance = step_same if self.autoreset_mode is AutoresetMode.SAME_STEP else step_next
-        outcome = advance(self._structure, self._parameters, self._keys, self.states, jnp.asarray(self._ended), checked)
+        same = self.autoreset_mode is AutoresetMode.SAME_STEP
+        stepped = stepping(self.autoreset_mode, self._ended)
+        advance = step_same if same else step_next
+        outcome = advance(self._structure, self._parameters, self._keys, self.states, jnp.asarray(~stepped), checked)
         self._keys, self.states, self._observations, last, packed = outcome
         seen = unpacked(self.world, last, packed)
         ended = seen.terminated | seen.truncated
-        same = self.autoreset_mode is AutoresetMode.SAME_STEP
-        reset_now = ended if same else self._ended
-        if self._draw is not None:
-            self._actions = [None if gone else action for gone, action in zip(reset_now, checked, strict=True)]
-        self._ended = np.zeros_like(ended) if same else ended
-        info = self._info(seen, ~reset_now)
+        supply, demand = plain(seen.supply, 1), plain(seen.demand, 1)
+        info = benefit_entries(self.autoreset_mode, supply, demand, ended=ended, stepped=stepped)
         if same and ended.any():
-            final = np.full(self.num_envs, None, dtype=object)
-            for i in np.flatnonzero(ended):
-                final[i] = np.array(seen.observation[i])
-            info |= {"final_obs": final, "_final_obs": ended.copy()}
-            info |= {"final_info": self._info(seen, ended), "_final_info": ended.copy()}
+            info |= final_entries(seen.observation, ended)
+        if self._draw is not None:
+            is_new = ended if same else ~stepped
+            self._actions = [None if new else action for new, action in zip(is_new, checked, strict=True)]
+        self._ended = ended_after(self.autoreset_mode, ended)
         observations = np.array(self._observations) if same else seen.observation
         return observations, seen.reward.astype(np.float64), seen.terminated, seen.truncated, info
 
@@ -145,15 +144,6 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
             self._draw(self.world, jax.tree.map(lambda leaf, i=i: leaf[i], states), self._actions[i])
             for i in range(self.num_envs)
         )
-
-    @staticmethod
-    def _info(seen: Seen, mask: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """Supply and demand where the mask is true, zero elsewhere, with the mask beside each."""
-        if not mask.any():
-            return {}
-        shown = mask.reshape(-1, *(1,) * (seen.supply.ndim - 1))
-        supply, demand = plain(seen.supply * shown, 1), plain(seen.demand * shown, 1)
-        return {"supply": supply, "_supply": mask.copy(), "demand": demand, "_demand": mask.copy()}
 
     def _seed_keys(self, seeds: Sequence[int | None], mask: np.ndarray[Any, Any]) -> None:
         """New keys for the copies that are reset with a seed of their own."""

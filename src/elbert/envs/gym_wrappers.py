@@ -8,20 +8,27 @@ or, where a step decides on people, by a notion of fairness and the fields that 
 
     env = NotionWrapper(env, "equal-opportunity", groups=3, group="group", qualified="qualified")
 
-Given a vector environment, each makes its vector form (`SupplyDemandVectorWrapper`, `NotionVectorWrapper`), whose
-functions see all copies at once.
+For a vector environment there are `SupplyDemandVectorWrapper` and `NotionVectorWrapper`, whose functions see all copies
+at once.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from elbert.checks import as_whole
-from elbert.envs.gym_infos import rows_only
+from elbert.envs.gym_infos import (
+    autoreset_mode,
+    before_resets,
+    benefit_entries,
+    ended_after,
+    merged_infos,
+    stepping,
+    with_entries,
+)
+from elbert.envs.gym_returns import called, five_values, needed_rows
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import as_pair
 from elbert.fairness.notions import Notion, get_notion
@@ -50,20 +57,11 @@ Field: TypeAlias = str | Callable[[Transition], Any]
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds what a function of the transition gives."""
 
-    vector_form: ClassVar[type[Any] | None] = None
-
-    def __new__(cls, env: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Of a vector environment, the wrapper's vector form."""
-        vector_form = cls.__dict__.get("vector_form")
-        if vector_form is not None and isinstance(env, gymnasium.vector.VectorEnv):
-            return vector_form(env, *args, **kwargs)
-        return super().__new__(cls)
-
     def __init__(self, env: gymnasium.Env[Any, Any], benefit: Callable[[Transition], tuple[Any, Any]]) -> None:
         if isinstance(env, gymnasium.vector.VectorEnv):
             raise InvalidInputError(
-                f"{type(self).__name__} is for one environment, but this is a VectorEnv. Use SupplyDemandVectorWrapper "
-                "or NotionVectorWrapper, whose functions see all copies at once."
+                f"{type(self).__name__} is for one environment, but this is a VectorEnv. Use "
+                f"{type(self).__name__.replace('Wrapper', 'VectorWrapper')}, whose functions see all copies at once."
             )
         super().__init__(env)
         self._benefit = benefit
@@ -78,8 +76,9 @@ class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """As the environment's own, with the benefits of this step in `info`."""
         before, previous = self._observation, self._info
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        transition = Transition(before, action, observation, reward, terminated, truncated, info, previous)
+        result = five_values(called(lambda: self.env.step(action), "step"))
+        observation, reward, terminated, truncated, info = result
+        transition = Transition(before, action, observation, reward, terminated, truncated, dict(info), previous)
         supply, demand = as_pair(*self._benefit(transition))
         self._observation, self._info = observation, {**info, "supply": supply, "demand": demand}
         return observation, reward, terminated, truncated, self._info
@@ -92,7 +91,7 @@ class SupplyDemandWrapper(_Wrapper):
         """The environment, and what each group received and was due in a step.
 
         Args:
-            env: any Gymnasium environment; of a vector environment `SupplyDemandVectorWrapper` is made.
+            env: any Gymnasium environment.
             supply: Transition -> [groups] or [criteria, groups], amounts of benefit given.
             demand: Transition -> the same shape, amounts due.
         """
@@ -115,7 +114,7 @@ class NotionWrapper(_Wrapper):
         """The environment, and where to find the outcome of a decision. A field may hold one person or an array.
 
         Args:
-            env: any Gymnasium environment; of a vector environment `NotionVectorWrapper` is made.
+            env: any Gymnasium environment.
             notion: for example "equal-opportunity"; `elbert.fairness.NOTIONS` lists them.
             groups: how many groups there are.
             group: of the person decided on, 0 .. groups - 1.
@@ -151,37 +150,37 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
         mask = (options or {}).get("reset_mask")
         rows = np.ones_like(self._ended) if mask is None else np.array(mask, bool)
         self._observations, infos = self.env.reset(seed=seed, options=options)
-        self._infos = infos if rows.all() else _merged(self._infos, infos, rows)
+        self._infos = infos if rows.all() else merged_infos(self._infos, infos, rows)
         self._ended = self._ended & ~rows
         return self._observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """As the environment's own, with the benefits of this step in `info` (or in its `final_info`)."""
-        before, previous, ended_before = self._observations, self._infos, self._ended
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        before, previous, stepped = self._observations, self._infos, stepping(self._mode, self._ended)
+        result = five_values(called(lambda: self.env.step(actions), "step"))
+        observations, rewards, terminated, truncated, infos = result
         ended = np.asarray(terminated) | np.asarray(truncated)
-        same = self._mode is AutoresetMode.SAME_STEP
-        last, shown = observations, infos
-        if same and ended.any():
-            last = _with_rows(self.env, observations, infos["final_obs"], ended)
-            shown = _merged(infos, infos.get("final_info", {}), ended)
-        made_step = ~ended_before if self._mode is AutoresetMode.NEXT_STEP else np.ones_like(ended)
-        self._observations, self._infos, self._ended = observations, infos, ended & (not same)
-        if not made_step.any():
-            return observations, rewards, terminated, truncated, infos
-        transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
-        supply, demand = as_pair(*(rows_only(amounts, made_step) for amounts in self._benefit(transition, made_step)))
+        if stepped.any():
+            last, shown = before_resets(self.env, observations, infos, ended)
+            transition = Transition(before, actions, last, rewards, terminated, truncated, dict(shown), previous)
+            supply, demand = self._amounts(transition, stepped)
+            entries = benefit_entries(self._mode, supply, demand, ended=ended, stepped=stepped)
+            infos = with_entries(infos, entries)
+        infos = dict(infos)
+        self._observations, self._infos, self._ended = observations, infos, ended_after(self._mode, ended)
+        return observations, rewards, terminated, truncated, infos
+
+    def _amounts(self, transition: Transition, stepped: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+        """Supply and demand of the copies that made a step, 0 for the others. [copies, ..., groups] each"""
+        amounts = self._benefit(transition, stepped)
+        named = zip(amounts, ("supply", "demand"), strict=True)
+        supply, demand = as_pair(*(needed_rows(values, stepped, name) for values, name in named))
         if supply.ndim < 2 or supply.shape[0] != self.num_envs:
             raise InvalidInputError(
                 f"supply has shape {supply.shape} for {self.num_envs} copies. The functions see all copies at once: "
                 f"give [{self.num_envs}, groups]."
             )
-        infos = {**infos, **_masked(supply, demand, made_step & ~ended if same else made_step)}
-        if same and ended.any():
-            infos["final_info"] = {**infos.get("final_info", {}), **_masked(supply, demand, ended)}
-            infos["_final_info"] = ended.copy()
-        self._infos = infos
-        return observations, rewards, terminated, truncated, infos
+        return supply, demand
 
 
 class SupplyDemandVectorWrapper(_VectorWrapper):
@@ -214,21 +213,6 @@ class NotionVectorWrapper(_VectorWrapper):
     ) -> None:
         """As `NotionWrapper`, with the copies in front of every field."""
         super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
-
-
-SupplyDemandWrapper.vector_form = SupplyDemandVectorWrapper
-NotionWrapper.vector_form = NotionVectorWrapper
-
-
-def autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """How a vector environment resets ended episodes; one that does not say is refused."""
-    mode = (env.metadata or {}).get("autoreset_mode")
-    if not isinstance(mode, AutoresetMode):
-        raise InvalidInputError(
-            f'The vector environment\'s metadata["autoreset_mode"] is {mode!r}. Set it to one of gymnasium.vector.'
-            "AutoresetMode, so that the last step of an episode can be told from the reset after it."
-        )
-    return mode
 
 
 def _by_functions(supply: Amounts, demand: Amounts) -> Callable[[Transition], tuple[Any, Any]]:
@@ -284,36 +268,3 @@ def _field(transition: Transition, field: Field, name: str, made_step: np.ndarra
         row = int(np.flatnonzero(made_step & ~np.asarray(mask))[0])
         raise InvalidInputError(f"info has no {field!r} for copy {row}, although it made a step. Add it to each.")
     return transition.info[field]
-
-
-def _masked(supply: Any, demand: Any, mask: np.ndarray[Any, Any]) -> dict[str, Any]:
-    rows = mask.reshape(-1, *(1,) * (supply.ndim - 1))
-    return {"supply": supply * rows, "_supply": mask.copy(), "demand": demand * rows, "_demand": mask.copy()}
-
-
-def _with_rows(env: gymnasium.vector.VectorEnv[Any, Any, Any], observations: Any, final: Any, ended: Any) -> Any:
-    """The observations, of any space, with the last ones of ended episodes in their places."""
-    rows = [final[i] if ended[i] else row for i, row in enumerate(iterate(env.observation_space, observations))]
-    space = env.single_observation_space
-    return concatenate(space, rows, create_empty_array(space, len(rows)))
-
-
-def _merged(infos: dict[str, Any], final: dict[str, Any], ended: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """The infos with some rows from others: of ended episodes the last ones, of copies that were reset the new ones.
-
-    The masks `_key` follow: a row has an entry if the info that it comes from has it.
-    """
-    merged = dict(infos)
-    for key in {
-        name for name in (*infos, *final) if not name.startswith("_") and name not in ("final_obs", "final_info")
-    }:
-        here, there = infos.get(key), final.get(key)
-        if not all(part is None or isinstance(part, np.ndarray) for part in (here, there)):
-            continue
-        shape = next(part for part in (here, there) if part is not None)
-        here, there = (np.zeros_like(shape) if part is None else part for part in (here, there))
-        rows = ended.reshape(-1, *(1,) * (shape.ndim - 1))
-        merged[key] = np.where(rows, there, here)
-        masks = (source.get(f"_{key}", np.full(len(ended), key in source)) for source in (final, infos))
-        merged[f"_{key}"] = np.where(ended, *masks)
-    return merged

@@ -109,3 +109,16 @@ def stored(array: Any, dtype: Any) -> Any:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A world's parameters as JSON can hold them: arrays as lists, notions by name."""
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "criteria"):
+            return value.name
+        if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
+            return np.asarray(value).tolist()
+        return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+    return {name: plain(value) for name, value in parameters.items()}

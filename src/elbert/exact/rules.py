@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.checks import as_seed as checked_seed
 from elbert.envs import ENTRIES, get_entry
 from elbert.envs.attention import LOGIT_LIMIT, Attention
 from elbert.envs.infectious import SUSCEPTIBLE, Infectious
@@ -25,7 +26,12 @@ from elbert.envs.lending import Lending
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 from elbert.learning import Environment
-from elbert.learning.evaluation import Episodes, Evaluation, checked_episodes, checked_seed, in_chunks, judged, played
+from elbert.learning.agent import checked_episodes
+from elbert.learning.evaluation import Evaluation, judged
+from elbert.learning.simulators import Episodes
+from elbert.learning.simulators.compiled import play as played
+from elbert.learning.simulators.compiled import play_in_chunks as in_chunks
+from elbert.progress import Tell, tell_nobody
 
 PREFIX = "rule:"
 MOST_ASKED = 400
@@ -71,7 +77,7 @@ class Rule:
         deterministic: bool = False,
         extra_demand: float = 0.0,
         confidence: float = 0.95,
-        tick: Callable[[int], None] | None = None,
+        progress: Tell = tell_nobody,
         **parameters: Any,
     ) -> Evaluation:
         """Reward per step and benefit rates over fresh episodes, with intervals; arguments as `Agent.evaluate`.
@@ -83,7 +89,7 @@ class Rule:
             deterministic: has no effect on a rule and is refused.
             extra_demand: added to every group's demand in every episode.
             confidence: of the intervals.
-            tick: is told how many episodes are done.
+            progress: is told how many episodes are done.
             parameters: of the named world, for example `horizon=10_000`, over the rule's own.
         """
         checked_episodes(episodes)
@@ -108,7 +114,7 @@ class Rule:
 
             return played(world, acts, key, count)
 
-        sums = in_chunks(lambda key, count: play(world, key, count), episodes=episodes, seed=seed, tick=tick)
+        sums = in_chunks(lambda key, count: play(world, key, count), episodes=episodes, seed=seed, progress=progress)
         return judged(
             sums,
             env=env if isinstance(env, str) else self.env,

@@ -10,6 +10,7 @@ from elbert.errors import InvalidInputError
 from elbert.exact.rules import Rule
 from elbert.experiments.presets import OWN
 from elbert.learning import Agent, Environment, Evaluation
+from elbert.progress import tell_nobody
 
 
 class Protocol(NamedTuple):
@@ -62,6 +63,6 @@ def evaluate(
         seed=seed,
         deterministic=deterministic,
         extra_demand=plan.extra_demand,
-        tick=tick,
+        progress=(lambda p: tick(p.done)) if tick is not None else tell_nobody,
         **changed,
     )

@@ -1,4 +1,4 @@
-"""Compiled functions are kept between commands, so that the second one starts at once."""
+"""Compiled functions are kept between commands, so that the second command starts at once."""
 
 import os
 from importlib.metadata import version
@@ -9,11 +9,11 @@ LARGEST = 512 * 2**20
 
 
 def keep_compiled() -> Path | None:
-    """Let JAX keep what it compiles in the user's own cache folder, apart for every version of jaxlib.
+    """Let JAX keep what it compiles in the user's cache folder, separately for every version of jaxlib.
 
-    `ELBERT_COMPILATION_CACHE` names another folder; empty, it turns this off. Where the user has told JAX itself
-    where to keep things (`JAX_COMPILATION_CACHE_DIR`), that stands. Kept functions are code: share the folder with
-    nobody you do not trust.
+    `ELBERT_COMPILATION_CACHE` names another folder; an empty value turns this off. A folder that the user has given to
+    JAX itself (`JAX_COMPILATION_CACHE_DIR`) takes precedence. Kept functions are code: share the folder only with
+    people you trust.
     """
     import jax
 

@@ -17,9 +17,10 @@ from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.paper import Experiment, Job
 from elbert.experiments.results import evaluate_run
 from elbert.experiments.run_folder import RunFolder
-from elbert.experiments.train import InterruptedRunError, asked_to_stop, train_many
+from elbert.experiments.run_session import InterruptedRunError, asked_to_stop
+from elbert.experiments.train import train_many
 from elbert.files import FileError
-from elbert.learning import Callback, Progress
+from elbert.learning import Callback, Iteration
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MOST_WORKERS = 8
@@ -119,7 +120,7 @@ def _one_by_one(jobs: Sequence[Job], folder: Path, board: _Board) -> dict[str, s
     failed: dict[str, str] = {}
     for job in jobs:
 
-        def told(progress: Progress, name: str = job.name) -> None:
+        def told(progress: Iteration, name: str = job.name) -> None:
             board.show([(name, progress.iteration / progress.iterations)])
 
         try:

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from elbert.envs import get_entry
+from elbert.envs.parameters import plain_parameters
 from elbert.errors import InvalidInputError
 from elbert.experiments.evaluate import protocol_for
 from elbert.experiments.presets import preset_for
-from elbert.learning import METHODS, Settings
-from elbert.learning.agent import plain_parameters
+from elbert.learning import METHODS, Settings, get_method
 
 MAIN = ("lending", "infectious-harder", "attention-harder")
 ORIGINAL = ("infectious", "attention")
@@ -38,7 +38,7 @@ class Job:
     @cached_property
     def resolved(self) -> tuple[Settings, dict[str, Any]]:
         """The complete settings, and the world's parameters in training."""
-        base = preset_for(self.preset, self.env, self.method)
+        base = preset_for(self.preset, self.env, get_method(self.method))
         given = dict(self.settings)
         if self.quick:
             steps = max(base.settings.batch, int(QUICK_STEPS * base.settings.steps))

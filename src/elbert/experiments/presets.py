@@ -1,15 +1,17 @@
-"""Presets: data files, read here."""
+"""Presets: the settings that nobody gave, from data files."""
 
-import difflib
 import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elbert.envs import ENTRIES
-from elbert.errors import InvalidInputError
+from elbert.envs import ENTRIES, get_entry
+from elbert.errors import InvalidInputError, did_you_mean, unknown_name
 from elbert.files import read_text
-from elbert.learning import METHODS, Settings
+from elbert.learning import METHODS, Method, Settings
+from elbert.learning.methods import FunctionMethod
+from elbert.learning.settings import checked_settings, settings_of
 
 PRESETS = ("fast", "paper")
 OWN = "own"
@@ -19,19 +21,50 @@ OWN = "own"
 class Preset(NamedTuple):
     """What a preset says about one method in one environment."""
 
-    settings: Settings
+    settings: Settings  # of the learner
+    method: dict[str, Any]  # settings of the method
     world: dict[str, Any]  # parameters of the world in training
-    sets_alpha: bool  # whether it knows how reward and bias weigh in this environment
 
 
-def preset_for(name: str, env: str, method: str) -> Preset:
+def preset_for(name: str, env: str, method: type[Method]) -> Preset:
     """The settings of a preset ("fast", "paper" or the path of a TOML file) for a method in an environment.
 
     Entries of [defaults] hold for all environments, those of the environment's own section come over them, and those
-    under the method's name over these.
+    under the method's name over these. A world that was registered may bring its section along.
     """
     content, where = _read(name)
-    sections = set(ENTRIES) | {"defaults", OWN}
+    _check_sections(content, where)
+    section = _section(content, env, where)
+    shared = {key: value for key, value in section.items() if not isinstance(value, dict)}
+    entries = content.get("defaults", {}) | shared | section.get(method.name, {})
+    learner, described = settings_of(Settings), method.settings()
+    try:
+        _check_names(entries, learner)
+        return Preset(
+            Settings.of({key: value for key, value in entries.items() if key in learner}),
+            checked_settings(described, {key: value for key, value in entries.items() if key in described}),
+            dict(section.get("world", {})),
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}, [{env}]: {error}") from error
+
+
+def _section(content: Mapping[str, Any], env: str, where: str) -> dict[str, Any]:
+    """The environment's section; a registered world's own, or the one for users' environments, where it has none."""
+    if env in content:
+        return content[env]
+    if env in ENTRIES:
+        brought = getattr(get_entry(env), "training", None)
+        if brought is None:
+            raise InvalidInputError(
+                f"{where} has no section [{env}]. Add one, or take another preset: {', '.join(PRESETS)}."
+            )
+        return dict(brought)
+    return content.get(OWN, {})
+
+
+def _check_sections(content: Mapping[str, Any], where: str) -> None:
+    sections = sorted({*ENTRIES, "defaults", OWN})
     for section, entries in content.items():
         if not isinstance(entries, dict):
             raise InvalidInputError(
@@ -43,36 +76,28 @@ def preset_for(name: str, env: str, method: str) -> Preset:
                     f"{where}, [{section}]: {name} must be a table, and stands in an environment's section only."
                 )
         if section not in sections:
-            near = difflib.get_close_matches(section, sections, n=1)
-            raise InvalidInputError(
-                f"{where} has a section [{section}]. {f'Did you mean [{near[0]}]? ' if near else ''}"
-                f"Known: {', '.join(sorted(sections))}."
-            )
-    own = content.get(env, content.get(OWN, {}) if env not in ENTRIES else None)
-    if own is None or not isinstance(own, dict):
-        raise InvalidInputError(
-            f"{where} has no section [{env}]. Add one, or take another preset: {', '.join(PRESETS)}."
-        )
-    merged: dict[str, Any] = {}
-    for section in (content.get("defaults", {}), own):
-        merged |= {key: value for key, value in section.items() if key not in METHODS and key != "world"}
-    for_method = own.get(method, {})
-    try:
-        settings = Settings.of(merged | for_method)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{where}, [{env}]: {error}") from error
-    return Preset(settings, dict(own.get("world", {})), "alpha" in merged | for_method)
+            hint = did_you_mean(section, sections).replace("'", "[", 1).replace("'", "]", 1)
+            raise InvalidInputError(f"{where} has a section [{section}].{hint} Known: {', '.join(sections)}.")
+
+
+def _check_names(entries: Mapping[str, Any], learner: Mapping[str, Any]) -> None:
+    """Refuse entries that are neither the learner's nor any method's: those of other methods are passed over."""
+    of_methods = [kind.settings() for kind in (*METHODS.values(), FunctionMethod)]
+    for name in entries:
+        if name not in learner and not any(name in described for described in of_methods):
+            raise unknown_name("setting", name, [*learner, *(each for described in of_methods for each in described)])
 
 
 def _read(name: str) -> tuple[dict[str, Any], str]:
+    if not isinstance(name, str | Path):
+        raise InvalidInputError(f"preset is {name!r}. Give one of {', '.join(PRESETS)}, or the path of a TOML file.")
     if name in PRESETS:
-        return tomllib.loads((files("elbert.experiments") / "data" / f"{name}.toml").read_text("utf-8")), name
+        return tomllib.loads((files("elbert.experiments") / "data" / f"{name}.toml").read_text("utf-8")), str(name)
     path = Path(name)
     if path.suffix != ".toml":
-        near = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InvalidInputError(
-            f"No preset is called {name!r}.{hint} Give one of {', '.join(PRESETS)}, or the path of a TOML file."
+            f"No preset is called {name!r}.{did_you_mean(name, PRESETS)} Give one of {', '.join(PRESETS)}, or the path "
+            "of a TOML file."
         )
     try:
         return tomllib.loads(read_text(path)), str(path)

@@ -1,157 +1,157 @@
-"""What is asked of a training, checked and completed: settings, seeds, environments. What has no effect is refused."""
+"""What is asked of a training, checked and completed: method, settings, seeds. What has no effect is refused."""
 
-import importlib
-import importlib.util
+import dataclasses
+import inspect
 import itertools
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from elbert.envs import ENTRIES, get_entry
-from elbert.errors import InvalidInputError
+from elbert.checks import as_seed, as_whole
+from elbert.errors import InvalidInputError, unknown_name
 from elbert.experiments.presets import preset_for
-from elbert.fairness.penalties import Penalty
 from elbert.files import FileError
-from elbert.learning import Environment, HostProblem, Member, Settings, WorldProblem
-from elbert.learning.advantages import METHODS, get_method
-from elbert.learning.trainer import COEFFICIENTS
+from elbert.learning import METHODS, Member, Method, MethodLike, Settings, Simulator, get_method
+from elbert.learning.methods import FunctionMethod
+from elbert.learning.settings import settings_of
+
+MOST_SEEDS = 10_000
+"""Members are trained side by side in memory: more than this is a slip of the keyboard."""
 
 
-def environment_from(text: str) -> Environment:
-    """What a person types for an environment: the name of a world, or `module:function` or `file.py:function`.
+class Request(NamedTuple):
+    """A training, complete."""
 
-    The function makes a Gymnasium environment that reports supply and demand. Naming it runs that module's code.
-    """
-    if ":" not in text:
-        return get_entry(text).name
-    where, _, name = text.rpartition(":")
-    try:
-        if where.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules.setdefault(spec.name, module)
-            sys.path.insert(0, str(Path(where).resolve().parent))
-            spec.loader.exec_module(module)
-        else:
-            sys.path.insert(0, str(Path.cwd()))
-            module = importlib.import_module(where)
-        return getattr(module, name)
-    except Exception as error:  # whatever the user's code raises
-        raise InvalidInputError(
-            f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
-            "module:function or file.py:function."
-        ) from error
+    settings: Settings  # of the learner
+    method: Method
+    world: dict[str, Any]  # parameters of the world in training
+    members: list[Member]
+    given: dict[str, Any]  # what the user gave, the grid's names included: only that can be refused for no effect
+
+    def check_fit(self, simulator: Simulator) -> None:
+        """Refuse what was given and would have no effect, or could not work, in this environment."""
+        shape = simulator.shape
+        self.method.check_fit(self.settings, self.given, groups=shape.groups, horizon=simulator.horizon)
+        if "initial_deviation" in self.given and not shape.actions.learns_deviation:
+            raise InvalidInputError("initial_deviation has no effect on choices, only on real-valued actions.")
+        if "copies" in self.given and simulator.copies not in (None, self.settings.copies):
+            raise InvalidInputError(
+                f"copies is {self.settings.copies}, but the environment that was given has {simulator.copies}. Give a "
+                "function that makes an environment, or leave copies out."
+            )
 
 
 def resolve(
-    name: str,
-    method: Any,
-    preset: str,
-    world: Mapping[str, Any] | None,
-    settings: dict[str, Any],
-    penalty: Penalty | None,
-    grid: Mapping[str, Sequence[Any]],
-) -> tuple[Settings, dict[str, Any]]:
-    """The settings and the world's parameters; what would have no effect is refused."""
-    rules = get_method(method, Settings())
-    base = preset_for(preset, name, rules.name)
-    resolved = Settings.of(settings, base.settings)
+    env: str,
+    method: MethodLike,
+    *,
+    preset: str = "fast",
+    world: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | Sequence[int] = (0,),
+) -> Request:
+    """Complete what was asked for from a preset; what would have no effect is refused. None stands for not given."""
+    grid, given = dict(grid or {}), {name: value for name, value in (settings or {}).items() if value is not None}
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values or None in values:
+            raise InvalidInputError(f"The grid's {name} is {values!r}. Give a list of values.")
+        if name in given:
+            raise InvalidInputError(f"{name} is given twice, for all and in the grid. Leave one of them out.")
+    firsts = given | {name: values[0] for name, values in grid.items()}
+    kind, fields = _class_of(method)
+    kind = kind.variant(firsts)
+    check_names(kind, firsts)
+    base, described = preset_for(preset, env, kind), kind.settings()
+    fixed = {name: value for name, value in fields.items() if name in described}
+    kind.check_given(firsts, base.method | fixed)
+    own = base.method | fixed | {name: value for name, value in firsts.items() if name in described}
+    complete = kind.of(own, **{name: value for name, value in fields.items() if name not in described})
+    learner = Settings.of({name: value for name, value in firsts.items() if name not in described}, base.settings)
+    for name in grid:
+        if name not in kind.coefficients():
+            raise InvalidInputError(
+                f"The grid names {name!r}. Only coefficients of the method can differ: "
+                f"{', '.join(kind.coefficients()) or 'this one has none'}."
+            )
+    return Request(
+        settings=complete.adapted(learner),
+        method=complete,
+        world=base.world | dict(world or {}),
+        members=_members(listed_seeds(seeds), grid),
+        given=firsts,
+    )
+
+
+def check_names(method: MethodLike, names: Iterable[str]) -> None:
+    """Refuse names that are no settings, or settings that have no effect with this method."""
+    kind, _ = _class_of(method)
+    names = list(names)
+    kind = kind.variant(dict.fromkeys(names))
+    learner, own = settings_of(Settings), kind.settings()
+    others = {name for other in _all_methods() for name in (*other.settings(), *other.uses)} - {*own, *kind.uses}
+    for name in names:
+        if name in others:
+            label = getattr(method, "__name__", method) if callable(method) else method
+            beside = f"{label} under max_bias" if kind is not _class_of(method)[0] else label
+            uses = ", ".join((*own, *kind.uses)) or "no such setting"
+            raise InvalidInputError(
+                f"{name} has no effect with {beside}, which uses {uses}. Leave it out, or choose another method."
+            )
+        if name not in learner and name not in own:
+            raise unknown_name("setting", name, [*own, *learner])
+
+
+def _class_of(method: MethodLike) -> tuple[type[Method], dict[str, Any]]:
+    """A method's class, and those of its fields that are fixed already."""
     if isinstance(method, str):
-        only = {setting for other in METHODS for setting in get_method(other, resolved).uses} - set(rules.uses)
-        for given in (*settings, *grid):
-            if given in only:
-                raise InvalidInputError(
-                    f"{given} has no effect with {method}, which uses {', '.join(rules.uses) or 'no such setting'}. "
-                    "Leave it out, or choose another method."
-                )
-    for given in ("bias_kind", "beta"):
-        if penalty is not None and (given in settings or given in grid):
-            raise InvalidInputError(f"{given} has no effect beside a penalty of your own. Leave one of them out.")
-    if penalty is not None and method != "elbert-po":
-        raise InvalidInputError(f"A penalty of your own has no effect with {rules.name}. Use elbert-po.")
-    limited = resolved.max_bias is not None or "max_bias" in grid
-    if limited:
-        limits = grid.get("max_bias", [resolved.max_bias])
-        if rules.name != "elbert-po":
-            raise InvalidInputError(f"max_bias has no effect with {rules.name}. Use elbert-po.")
-        if "max_bias" in grid and "max_bias" in settings:
-            raise InvalidInputError("max_bias is given twice, for all and in the grid. Leave one of them out.")
-        if not isinstance(limits, Sequence) or not limits or any(limit is None for limit in limits):
-            raise InvalidInputError(f"The grid's max_bias is {limits!r}. Give a list of limits, each a number above 0.")
-        if settings.get("standardise") == "per-signal":
-            raise InvalidInputError(
-                "standardise is per-signal, which has no effect beside max_bias: a limit weighs the signals by itself. "
-                "Leave it out."
-            )
-        for given in ("alpha", "bias_kind", "beta"):
-            if given in settings or given in grid or penalty is not None:
-                name = given if given in settings or given in grid else "a penalty of your own"
-                raise InvalidInputError(f"{name} has no effect beside max_bias, the limit. Leave one of them out.")
-        combined = {"standardise": "combined"} if resolved.standardise == "per-signal" else {}
-        resolved = Settings.of({"alpha": 0.0, "max_bias": limits[0]} | combined, resolved)
-    if method == "elbert-po" and not (limited or base.sets_alpha or "alpha" in settings or "alpha" in grid):
-        raise InvalidInputError(
-            "elbert-po needs max_bias here, the largest bias to be allowed; or alpha, the reward of an episode that "
-            "one unit of squared bias is worth: 100 times the reward of an episode makes a bias of 0.1 weigh as much "
-            "as all reward."
-        )
-    for given, values in grid.items():
-        if given not in COEFFICIENTS:
-            raise InvalidInputError(
-                f"The grid names {given!r}. Only coefficients can differ: {', '.join(COEFFICIENTS)}."
-            )
-        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-            raise InvalidInputError(f"The grid's {given} is {values!r}. Give a list of values.")
-    return resolved, base.world | dict(world or {}) if name in ENTRIES else dict(world or {})
+        return get_method(method), {}
+    if isinstance(method, Method):
+        return type(method), {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+    if isinstance(method, type) and issubclass(method, Method):
+        return method, {}
+    if callable(method):
+        _check_function(method)
+        return FunctionMethod, {"function": method}
+    raise InvalidInputError(
+        f"method is {method!r}. Give one of {', '.join(METHODS)}, a Method, or a function from estimates to an "
+        "advantage."
+    )
 
 
-def check_fit(
-    problem: WorldProblem | HostProblem, settings: Settings, given: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]
-) -> None:
-    """Refuse what was given and would have no effect, or could not work, in this environment."""
-    soft = settings.bias_kind in ("soft", "centred") or (settings.bias_kind == "auto" and problem.shape.groups > 2)
-    if not soft and ("beta" in given or "beta" in grid):
+def _check_function(function: Any) -> None:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
         raise InvalidInputError(
-            f"beta has no effect on the hard bias, which {problem.shape.groups} groups have unless bias_kind is "
-            "soft. Leave it out, or set bias_kind."
-        )
-    if "initial_deviation" in given and not problem.shape.actions.learns_deviation:
-        raise InvalidInputError("initial_deviation has no effect on choices, only on real-valued actions.")
-    if "copies" in given and isinstance(problem, HostProblem) and problem.env.num_envs != settings.copies:
-        raise InvalidInputError(
-            f"copies is {settings.copies}, but the environment that was given has {problem.env.num_envs}. Give a "
-            "function that makes an environment, or leave copies out."
-        )
-    if settings.max_bias is not None and isinstance(problem, WorldProblem):
-        longest = int(problem.world.horizon)
-        if settings.rollout * settings.iterations < longest:
-            raise InvalidInputError(
-                f"max_bias needs whole episodes, and none of {longest} steps ends in {settings.iterations} rollouts of "
-                f"{settings.rollout}. Give more steps, or fewer copies, or a world with a shorter horizon."
-            )
-        if settings.reset_each_rollout and settings.rollout < longest:
-            raise InvalidInputError(
-                f"max_bias needs whole episodes, and with reset_each_rollout none of {longest} steps ends in a "
-                f"rollout of {settings.rollout}. Give rollout={longest} or more, or reset_each_rollout=False."
-            )
+            f"The method {getattr(function, '__name__', function)!r} cannot be called with the estimates alone "
+            f"({error}). Give a function (estimates) -> advantage; numbers of its own belong into a Method "
+            "(docs/learning.md)."
+        ) from error
+    except ValueError:  # a built-in function without a signature: it will say so itself
+        return
+
+
+def _all_methods() -> list[type[Method]]:
+    """Every registered method in all its forms."""
+    forms = [form for kind in METHODS.values() for form in (kind, *kind.variants())]
+    return list(dict.fromkeys(forms))
 
 
 def listed_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds one by one; a number n stands for 0 .. n - 1."""
-    if not isinstance(seeds, int | Sequence):
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        need = f"a whole number from 1 to {MOST_SEEDS}, or a list of seeds"
+        seeds = range(as_whole(seeds, "seeds", need, low=1, high=MOST_SEEDS))
+    if isinstance(seeds, str) or not isinstance(seeds, Sequence) or not seeds:
         raise InvalidInputError(f"seeds is {seeds!r}. Give a list of seeds, or how many.")
-    listed = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    if not listed or any(isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 2**31 for one in listed):
-        raise InvalidInputError(f"The seeds are {listed}. Give whole numbers from 0 to 2**31 - 1, at least one.")
+    listed = [as_seed(seed, "A seed") for seed in seeds]
     if len(set(listed)) != len(listed):
         raise InvalidInputError(f"The seeds {listed} name one twice. Give each once.")
     return listed
 
 
-def members_of(seeds: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> list[Member]:
+def _members(seeds: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> list[Member]:
     """Every combination of the grid's values with every seed."""
     combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     return [Member(seed, combination) for combination in combinations for seed in seeds]

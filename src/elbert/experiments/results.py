@@ -14,7 +14,6 @@ from elbert.experiments.choose_policy import ORDER
 from elbert.experiments.evaluate import evaluate
 from elbert.experiments.run_folder import RunFolder
 from elbert.fairness.rate_intervals import mean_interval
-from elbert.files import write_json
 from elbert.learning import Evaluation
 
 
@@ -81,7 +80,7 @@ def evaluate_run(
     run = RunFolder(path)
     digest = run.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
     agents = run.agents()
-    if len({agent.settings for agent in agents}) > 1:
+    if any(agent.about.method_settings != agents[0].about.method_settings for agent in agents):
         raise InvalidInputError(
             f"The agents in {path} were trained with different coefficients: a mean over them says nothing. Evaluate "
             "them one by one: elbert.load(folder, member=...)."
@@ -95,7 +94,7 @@ def evaluate_run(
         evaluations.append(evaluate(agent, **(how | {"seed": first + i, "tick": counted})))
     result = over_seeds(evaluations, [agent.about.seed for agent in agents])
     if store and (how.get("env") is None or world_of(path) is None):
-        write_json(path / "evaluation.json", result | {"protocol": how.get("protocol", "default"), "agents": digest})
+        run.keep_evaluation(result | {"protocol": how.get("protocol", "default"), "agents": digest})
     return result, evaluations
 
 

@@ -1,4 +1,4 @@
-"""A run is a folder: configuration, manifest, metrics, checkpoints, agents. Readable at any moment, never half-written.
+"""A run is a folder: configuration, manifest, metrics, checkpoints, agents. It can be read at any moment.
 
 config.json         what was asked for, complete
 manifest.json       versions, platform, command, seeds; how far it is and how it ended
@@ -8,41 +8,42 @@ agent.safetensors   the policy of the latest checkpoint (agent-0, agent-1, ... i
                     limit on the bias in the end the one that was chosen
 candidates/         the policies to choose from, under such a limit
 evaluation.json     how it did in fresh episodes
+
+The JSON files carry a digest of themselves and are refused if they were edited. All files are written whole except
+metrics.csv, to which rows are added: whole iterations of it count, and a torn last one is left out.
 """
 
 import contextlib
-import csv
 import hashlib
-import io
 import os
 import platform
 import socket
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from elbert.errors import InvalidInputError
+from elbert.experiments.run_metrics import MetricsFile
 from elbert.files import (
     FileError,
+    as_path,
     read_bytes,
     read_json,
+    read_sealed,
     read_tensors,
-    read_text,
     remove_begun,
-    write_json,
+    write_sealed,
     write_tensors,
-    write_whole,
 )
-from elbert.learning import Agent, Metrics, Progress, Trainer
-from elbert.learning.agent import agents_of
+from elbert.learning import Agent, Trainer
 from elbert.learning.trees import MismatchError
+
+FORMAT = 2
+OLD_FORMAT = 1
+"""Of elbert 0.1.0, whose JSON files have no digests. What it wrote can be read, but not gone on with."""
 
 LOCK = ".lock"
 KEPT = 2
@@ -53,10 +54,17 @@ EVALUATED = ("env", "method", "episodes", "horizon", "reward", "bias", "groups",
 
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 
+REMEDIES = {
+    "config.json": "Put the original back, or train again in another folder.",
+    "manifest.json": "Remove it and go on with --resume (resume=True in Python), which writes it again.",
+    "evaluation.json": "Remove it; `elbert evaluate` makes it again.",
+}
+"""What to do about a file that was edited."""
+
 
 @contextlib.contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Nobody else trains in this folder meanwhile."""
+    """Keep everybody else from training in this folder meanwhile."""
     from filelock import FileLock, Timeout
 
     try:
@@ -79,17 +87,28 @@ def only_writer(path: Path) -> Iterator[None]:
         lock.release()
 
 
+def has_writer(path: Path) -> bool:
+    """Whether somebody trains in this folder: holds the lock, which the system takes back from a process that died."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(path / LOCK, timeout=0):
+            return False
+    except (Timeout, OSError):  # held, or a folder of somebody else's
+        return True
+
+
 class RunFolder:
     """The folder of one run."""
 
     def __init__(self, path: Path) -> None:
-        """Of an existing run, or one to be created by `create`."""
-        self.path = path
-        self.rows: list[dict[str, Any]] = []
+        """The folder of an existing run, or of one to be created by `create`."""
+        self.path = as_path(path, "The folder of the run")
+        self.metrics = MetricsFile(self.path)
 
-    @classmethod
-    def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
-        """A new folder with the configuration and a first manifest; one that holds something is never overwritten."""
+    def create(self, config: dict[str, Any]) -> None:
+        """Write the configuration and a first manifest; a folder that holds something is never overwritten."""
+        path = self.path
         try:
             taken = path.exists() and (not path.is_dir() or any(entry.name != LOCK for entry in path.iterdir()))
         except OSError as error:
@@ -98,76 +117,49 @@ class RunFolder:
             raise InvalidInputError(
                 f"{path} is not empty. Go on with the run in it (--resume, or resume=True), or give another folder."
             )
-        run = cls(path)
-        write_json(path / "config.json", config)
-        write_json(path / "manifest.json", _manifest(config))
-        return run
+        write_sealed(path / "config.json", {"format": FORMAT, **config})
+        write_sealed(path / "manifest.json", _manifest(config))
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "config.json").exists()
 
     @property
     def config(self) -> dict[str, Any]:
         """What was asked for."""
-        return read_json(self.path / "config.json")
+        return self._read("config.json")
 
     @property
     def manifest(self) -> dict[str, Any]:
         """Where it ran and how it ended."""
-        return read_json(self.path / "manifest.json")
+        return self._read("manifest.json")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        old = not self.exists or read_json(self.path / "config.json").get("format", OLD_FORMAT) == OLD_FORMAT
+        return read_sealed(self.path / name, remedy=REMEDIES[name], digest_required=not old)
 
     def ensure_manifest(self) -> None:
-        """A first manifest, if the run was killed before it had one."""
+        """Write a first manifest if the run was killed before it had one."""
         if not (self.path / "manifest.json").exists():
-            write_json(self.path / "manifest.json", _manifest(self.config))
+            write_sealed(self.path / "manifest.json", _manifest(self.config))
 
     def note(self, **changes: Any) -> None:
         """Change entries of the manifest."""
-        write_json(self.path / "manifest.json", self.manifest | {"updated": _now()} | changes)
+        write_sealed(self.path / "manifest.json", self.manifest | {"updated": _now()} | changes)
 
-    def record(self, progress: Progress) -> None:
-        """Add an iteration to the metrics, in memory; `write_metrics` writes them."""
-        for i, member in enumerate(progress.trainer.members):
-            one = Metrics(*(part[i] for part in progress.metrics))
-            head = {
-                "iteration": progress.iteration,
-                "steps": progress.steps,
-                "seconds": round(progress.seconds, 3),
-                "seed": member.seed,
-                **member.coefficients,
-            }
-            self.rows.append(head | metric_row(one))
+    def checkpoint(self, trainer: Trainer, agents: Sequence[Agent], *, status: str = "running", **more: Any) -> None:
+        """Write metrics, training state, agents and manifest, in this order; then remove older states.
 
-    def episodes(self) -> int:
-        """How many of the first member have ended, by the metrics."""
-        members = len(self.config["seeds"])
-        return sum(int(row["episodes"]) for row in self.rows[::members])
-
-    def write_metrics(self) -> None:
-        """All rows, whole."""
-        if not self.rows:
-            return
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(self.rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows)
-        write_whole(self.path / "metrics.csv", text.getvalue())
-
-    def checkpoint(
-        self,
-        trainer: Trainer,
-        config: dict[str, Any],
-        status: str = "running",
-        agents: Sequence[Agent] | None = None,
-        **more: Any,
-    ) -> None:
-        """Metrics, training state, agents and manifest, in this order; older states are then removed.
-
-        The agents are those of the training state unless others are given.
+        Args:
+            trainer: whose state is written.
+            agents: the policies that the folder shows from now on.
+            status: how the run stands.
+            more: other entries of the manifest.
         """
-        self.write_metrics()
+        self.metrics.write()
         about = {"iteration": trainer.iteration, "seconds": trainer.seconds}
-        path = self.path / "checkpoints" / f"{trainer.iteration:08d}.safetensors"
-        write_tensors(path, trainer.stored(), about)
-        if agents is None:
-            agents = agents_of(trainer, parameters=config["parameters"], seconds=trainer.seconds)
+        write_tensors(self.checkpoint_path(trainer.iteration), trainer.stored(), about)
         for i, agent in enumerate(agents):
             agent.save(self.path / (f"agent-{i}" if len(agents) > 1 else "agent"))
         self.note(status=status, iteration=trainer.iteration, seconds=trainer.seconds, **more)
@@ -184,24 +176,18 @@ class RunFolder:
                 trainer.restore(arrays, about["iteration"], about["seconds"])
             except FileError as error:
                 passed.append(str(error))
-                continue
             except (MismatchError, KeyError, TypeError) as error:
                 passed.append(f"{path} does not fit this run: {error}.")
-                continue
-            try:
-                self.rows = [row for row in self._read_rows() if int(row["iteration"]) <= trainer.iteration]
-                self.episodes()
-            except (KeyError, TypeError, ValueError) as error:
+            else:
+                break
+        else:
+            if passed:
                 raise FileError(
-                    f"{self.path / 'metrics.csv'} is damaged ({error!r}). Move it away to go on without its rows."
-                ) from error
-            return passed
-        if not passed:  # stopped before the first checkpoint was there: from the start, then
-            return passed
-        reasons = " ".join(passed)
-        raise FileError(
-            f"No checkpoint in {self.path / 'checkpoints'} can be read. {reasons} Start the run anew elsewhere."
-        )
+                    f"No checkpoint in {self.path / 'checkpoints'} can be read. {' '.join(passed)} Train again in "
+                    "another folder."
+                )
+        self.metrics.cut(trainer.iteration)  # to none if the run was stopped before its first checkpoint
+        return passed
 
     def agents(self) -> list[Agent]:
         """The agents of the latest checkpoint, one per seed."""
@@ -213,22 +199,30 @@ class RunFolder:
         return [Agent.load(path) for path in paths]
 
     def evaluation(self) -> dict[str, Any] | None:
-        """The evaluation that is kept here, if it is of the policy that is here now."""
+        """The evaluation that is kept here, if it is of the policies that are here now."""
         path = self.path / "evaluation.json"
         if not path.exists():
             return None
-        content = read_json(path)
+        content = self._read(path.name)
         missing = [key for key in EVALUATED if key not in content]
         if missing:
-            raise FileError(f"{path} is damaged: it lacks {', '.join(missing)}. Remove it; it is then made anew.")
+            raise FileError(f"{path} is damaged: it lacks {', '.join(missing)}. {REMEDIES[path.name]}")
         return content if content.get("agents") == self.digest() else None
 
+    def keep_evaluation(self, content: Mapping[str, Any]) -> None:
+        """Write an evaluation; under "agents" it has the `digest` of the policies it is of."""
+        write_sealed(self.path / "evaluation.json", content)
+
     def digest(self) -> str:
-        """Of the agents' files: tells whether they are still those that were evaluated."""
+        """A digest of the agents' files: tells whether they are still those that were evaluated."""
         digest = hashlib.sha256()
         for path in self._agents():
             digest.update(read_bytes(path))
         return digest.hexdigest()
+
+    def checkpoint_path(self, iteration: int) -> Path:
+        """Where the training state after an iteration is."""
+        return self.path / "checkpoints" / f"{iteration:08d}.safetensors"
 
     def _agents(self) -> list[Path]:
         """One per seed, in order."""
@@ -237,99 +231,6 @@ class RunFolder:
     def _checkpoints(self) -> list[Path]:
         """The latest first."""
         return sorted((self.path / "checkpoints").glob("[0-9]*.safetensors"), reverse=True)
-
-    def _read_rows(self) -> list[dict[str, Any]]:
-        path = self.path / "metrics.csv"
-        return list(csv.DictReader(io.StringIO(read_text(path)))) if path.exists() else []
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """A run at a glance."""
-
-    path: Path
-    env: str
-    method: str
-    preset: str
-    seeds: list[int]
-    status: str  # running, finished, interrupted, failed, killed, damaged
-    iteration: int
-    iterations: int
-    seconds: float
-    reward: float | None  # of the evaluation, else of the last iteration, means over seeds
-    bias: float | None
-    evaluated: bool
-    reason: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {**vars(self), "path": str(self.path)}
-
-
-def find_runs(folder: Path) -> Iterator[RunSummary]:
-    """The runs in a folder and the folders below it, by name."""
-    if not folder.is_dir():
-        raise FileError(f"There is no folder {folder}. Runs are kept in `runs` unless --out says otherwise.")
-    for config in sorted(folder.glob("**/config.json")):
-        if (config.parent / "manifest.json").exists():
-            yield summary(config.parent)
-
-
-def summary(path: Path) -> RunSummary:
-    """A run at a glance, whatever state it is in."""
-    run = RunFolder(path)
-    try:
-        config, manifest = run.config, run.manifest
-        status = manifest["status"]
-        if status == "running" and not _alive(path, manifest):
-            status = "killed"
-        reward, bias, evaluated = _level(run)
-        return RunSummary(
-            path,
-            config["env"],
-            config["method"],
-            config["preset"],
-            config["seeds"],
-            status,
-            manifest["iteration"],
-            manifest["iterations"],
-            manifest["seconds"],
-            reward,
-            bias,
-            evaluated,
-            manifest.get("reason", ""),
-        )
-    except (FileError, KeyError, TypeError, ValueError) as error:
-        return RunSummary(path, "?", "?", "?", [], "damaged", 0, 0, 0.0, None, None, False, str(error))
-
-
-def metric_row(metrics: Metrics) -> dict[str, Any]:
-    """One member's metrics as columns; groups and criteria are numbered from 0."""
-    criteria, groups = metrics.rates.shape
-    names = [f"{g}" if criteria == 1 else f"{c}_{g}" for c in range(criteria) for g in range(groups)]
-    row: dict[str, Any] = {name: float(getattr(metrics, name)) for name in ("reward", "bias", "soft_bias")}
-    for part in ("rates", "supply", "demand"):
-        label = "rate" if part == "rates" else part
-        values = np.asarray(getattr(metrics, part)).reshape(-1)
-        row |= {f"{label}_{name}": "" if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
-    if not np.isnan(metrics.limited_bias).any():  # there is a limit
-        for name in ("mu", "price", "limited_bias"):
-            each = np.asarray(getattr(metrics, name))
-            row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(each)}
-    last = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "explained_variance")
-    return row | {"episodes": int(metrics.episodes)} | {name: float(getattr(metrics, name)) for name in last}
-
-
-def _level(run: RunFolder) -> tuple[float | None, float | None, bool]:
-    content = run.evaluation()
-    if content is not None:
-        return content["reward"]["mean"], content["bias"]["estimate"], True
-    rows = run._read_rows()
-    if not rows:
-        return None, None, False
-    last = [row for row in rows if row["iteration"] == rows[-1]["iteration"]]
-    reward, bias = (float(np.mean([float(row[name]) for row in last])) for name in ("reward", "bias"))
-    return reward, bias, False
 
 
 def _manifest(config: dict[str, Any]) -> dict[str, Any]:
@@ -350,36 +251,5 @@ def _manifest(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _alive(path: Path, manifest: dict[str, Any]) -> bool:
-    """Whether somebody still trains here: holds the lock, which the system takes back from a process that died.
-
-    Of another machine nothing is known.
-    """
-    from filelock import FileLock, Timeout
-
-    if manifest["host"] != socket.gethostname():
-        return True
-    try:
-        with FileLock(path / LOCK, timeout=0):
-            return False
-    except (Timeout, OSError):  # held, or a folder of somebody else's
-        return True
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class Clock:
-    """Says when something is due again."""
-
-    def __init__(self, seconds: float) -> None:
-        """Every so many seconds."""
-        self.seconds, self._last = seconds, time.monotonic()
-
-    def due(self) -> bool:
-        """Whether so much time has passed since it last was."""
-        if time.monotonic() - self._last < self.seconds:
-            return False
-        self._last = time.monotonic()
-        return True

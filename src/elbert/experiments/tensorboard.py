@@ -1,19 +1,17 @@
-"""Metrics for TensorBoard, as a callback. Needs the extra: pip install elbert[tensorboard]."""
+"""Metrics for TensorBoard, as a callback. It needs an extra: pip install elbert[tensorboard]."""
 
 from pathlib import Path
 
-import numpy as np
-
 from elbert.errors import ElbertError
-from elbert.experiments.run_folder import metric_row
-from elbert.learning import Metrics, Progress
+from elbert.experiments.run_metrics import metric_row
+from elbert.learning import Iteration
 
 
 class TensorBoard:
     """Writes every iteration's metrics into a folder that TensorBoard reads."""
 
     def __init__(self, folder: Path) -> None:
-        """The folder, made if it is not there."""
+        """The folder is made with the first iteration."""
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
@@ -23,16 +21,14 @@ class TensorBoard:
         self._folder, self._make = folder, SummaryWriter
         self._writers: dict[int, SummaryWriter] = {}
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, iteration: Iteration) -> None:
         """Add one iteration."""
-        for i, member in enumerate(progress.trainer.members):
+        members = iteration.trainer.members
+        for i, member in enumerate(members):
             if i not in self._writers:
-                several = len(progress.trainer.members) > 1
-                self._writers[i] = self._make(
-                    str(self._folder / f"seed-{member.seed}-{i}" if several else self._folder)
-                )
-            row = metric_row(Metrics(*(np.asarray(part)[i] for part in progress.metrics)))
-            for name, value in row.items():
+                folder = self._folder / f"seed-{member.seed}-{i}" if len(members) > 1 else self._folder
+                self._writers[i] = self._make(str(folder))
+            for name, value in metric_row(iteration.metrics, i).items():
                 if value != "":
-                    self._writers[i].add_scalar(name, value, progress.steps)
+                    self._writers[i].add_scalar(name, value, iteration.steps)
             self._writers[i].flush()

@@ -1,52 +1,41 @@
-"""How policies learn: networks, rollouts, estimates, advantages, updates, and the agents that come of it."""
+"""How policies learn: networks, simulators, estimates, methods, updates, and the agents that come of it."""
 
-from elbert.learning.advantages import (
-    METHODS,
-    Coefficients,
-    Method,
-    a_ppo,
-    elbert_po,
-    fair_advantage,
-    g_ppo,
-    get_method,
-    r_ppo_reward,
-)
 from elbert.learning.agent import About, Agent
 from elbert.learning.estimates import Estimates, Rollout, advantages
 from elbert.learning.evaluation import Evaluation
+from elbert.learning.methods import METHODS, Method, MethodLike, fair_advantage, get_method
 from elbert.learning.metrics import Metrics
+from elbert.learning.policy import Policy, Shape
 from elbert.learning.ppo import Learner, TrainState
-from elbert.learning.problem import Environment, HostProblem, WorldProblem, opened
-from elbert.learning.settings import Settings
-from elbert.learning.trainer import Callback, DivergedError, Member, Progress, Trainer
+from elbert.learning.settings import Setting, Settings
+from elbert.learning.simulators import Environment, Simulator, open_simulator
+from elbert.learning.trainer import Callback, DivergedError, Iteration, Member, Trainer
 
 __all__ = [
     "METHODS",
     "About",
     "Agent",
     "Callback",
-    "Coefficients",
     "DivergedError",
     "Environment",
     "Estimates",
     "Evaluation",
-    "HostProblem",
+    "Iteration",
     "Learner",
     "Member",
     "Method",
+    "MethodLike",
     "Metrics",
-    "Progress",
+    "Policy",
     "Rollout",
+    "Setting",
     "Settings",
+    "Shape",
+    "Simulator",
     "TrainState",
     "Trainer",
-    "WorldProblem",
-    "a_ppo",
     "advantages",
-    "elbert_po",
     "fair_advantage",
-    "g_ppo",
     "get_method",
-    "opened",
-    "r_ppo_reward",
+    "open_simulator",
 ]

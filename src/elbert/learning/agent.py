@@ -1,27 +1,28 @@
 """A trained policy: it acts, is saved and loaded without running code, and is evaluated."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.checks import as_seed, as_whole
 from elbert.errors import InvalidInputError
-from elbert.fairness.notions import Notion
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Distribution, Gaussian, MultiCategorical
-from elbert.learning.evaluation import Evaluation, checked_episodes, checked_seed, judged, simulate, simulate_on_host
-from elbert.learning.host import HostCopies
-from elbert.learning.networks import Model, Moments, Scale, Weights
-from elbert.learning.problem import Environment, HostProblem, Shape, WorldProblem, opened
-from elbert.learning.settings import Settings
+from elbert.learning.evaluation import Evaluation, judged
+from elbert.learning.networks import Model, Moments, Scale
+from elbert.learning.policy import Policy, Shape, act_from_key, model_for
+from elbert.learning.settings import Settings, settings_of
+from elbert.learning.simulators import Environment, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
+from elbert.progress import Tell, tell_nobody
 
-FORMAT = 1
+FORMAT = 2
+"""Of agent files. Format 1 kept the settings of all methods among the learner's."""
+
 DISTRIBUTIONS: dict[str, type[Distribution]] = {
     kind.__name__: kind for kind in (Categorical, MultiCategorical, Gaussian)
 }
@@ -38,8 +39,10 @@ class About:
     steps: int
     train_seconds: float
     observation_shape: tuple[int, ...] | None  # of a Box; None for other spaces, whose observations come flattened
-    price: float | None = None  # reward of an episode per unit of the limit it was trained for, all criteria together
-    length: float | None = None  # steps of such an episode; None if only the user's environment knows
+    method_settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # ready for JSON
+    max_bias: float | None = None  # the limit it was trained for
+    price: float | None = None  # reward of an episode per unit of that limit, all criteria together
+    length: float | None = None  # steps of that episode; None if only the user's environment knows
 
 
 class Agent:
@@ -50,52 +53,62 @@ class Agent:
         about: About,
         settings: Settings,
         shape: Shape,
-        weights: Weights,
-        moments: Moments,
+        policy: Policy,
         scale: Scale,
         *,
-        problem: WorldProblem | HostProblem | None = None,
+        env: Environment | None = None,
     ) -> None:
-        """Made by `elbert.train` and `elbert.load`."""
+        """Made by `elbert.train` and `elbert.load`; `env` is where it was trained, as far as that is at hand."""
         self.about, self.settings, self.shape = about, settings, shape
-        self.weights, self.moments, self.scale = weights, moments, scale
-        self.model = _model(settings, shape)
-        self._problem = problem
-        self._numbers = jax.jit(lambda w, m, o: self.model.policy(w, self.model.normalised(m, o)))
+        self.policy, self.scale, self.env = policy, scale, env
+        self.model = model_for(settings, shape)
         self._key = jax.random.key(about.seed)
 
     def __repr__(self) -> str:
         a = self.about
         return f"Agent({a.method} on {a.env}, seed {a.seed}, {a.steps:,} steps, {a.train_seconds:.1f} s)"
 
+    @property
+    def weights(self) -> Any:
+        """What was learned by gradients."""
+        return self.policy.weights
+
+    @property
+    def moments(self) -> Moments:
+        """The moments by which observations are normalised."""
+        return self.policy.moments
+
     def predict(self, observation: Any, *, deterministic: bool = False) -> Any:
         """The action for an observation, or actions for a batch of them (the copies in front).
 
         Args:
             observation: as the environment gives it; flattened if its space is not a Box.
-            deterministic: the most probable action instead of a sampled one. The policy that was trained and
-                evaluated samples: the most probable action can have quite another bias.
+            deterministic: whether to take the most probable action instead of a sampled one. The policy that was
+                trained and evaluated samples: the most probable action can have quite another bias.
         """
-        given = np.asarray(observation, np.float32)
         single = self.about.observation_shape or (self.shape.observation,)
-        if given.shape not in (single, (*given.shape[:1], *single)):
+        try:
+            observed = np.asarray(observation, np.float32)
+        except (TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"The observation has shape {given.shape}. Give one of shape {single}, or a batch of them with the "
+                f"The observation is no array of numbers ({error}). Give shape {single}."
+            ) from error
+        if observed.shape not in (single, (*observed.shape[:1], *single)):
+            raise InvalidInputError(
+                f"The observation has shape {observed.shape}. Give one of shape {single}, or a batch of them with the "
                 "batch in front."
             )
-        batch = given.reshape(-1, self.shape.observation)
-        numbers = self._numbers(self.weights, self.moments, batch)
-        if deterministic:
-            action = self.model.distribution.mode(numbers)
-        else:
-            self._key, key = jax.random.split(self._key)
-            action = self.model.distribution.sample(numbers, self.model.distribution.noise(key, (len(batch),)))
+        if not np.isfinite(observed).all():
+            raise InvalidInputError("The observation holds infinite numbers or NaN, on which no policy was trained.")
+        batch = observed.reshape(-1, self.shape.observation)
+        self._key, key = jax.random.split(self._key)
+        action = act_from_key(self.model, self.policy, batch, key, deterministic).action
         actions = np.asarray(self.model.distribution.to_env(np.asarray(action)))
-        return actions[0] if given.shape == single else actions
+        return actions[0] if observed.shape == single else actions
 
     def seed(self, seed: int) -> None:
-        """Start the randomness of `predict` anew."""
-        self._key = jax.random.key(seed)
+        """Start the randomness of `predict` again from this seed."""
+        self._key = jax.random.key(as_seed(seed))
 
     def evaluate(
         self,
@@ -106,84 +119,77 @@ class Agent:
         deterministic: bool = False,
         extra_demand: float = 0.0,
         confidence: float = 0.95,
-        tick: Callable[[int], None] | None = None,
+        progress: Tell = tell_nobody,
         **parameters: Any,
     ) -> Evaluation:
         """Reward per step and benefit rates over fresh episodes, with intervals.
 
         Args:
-            episodes: how many.
-            env: where; the environment of training by default.
-            seed: of the episodes.
-            deterministic: act by the most probable action.
-            extra_demand: added to every group's demand in every episode (the published evaluation adds 1).
-            confidence: of the intervals.
-            tick: is told how many episodes are done.
+            episodes: number of episodes.
+            env: environment to act in; by default the one of training.
+            seed: seed of the episodes.
+            deterministic: whether to act by the most probable action.
+            extra_demand: demand added to every group's in every episode (the published evaluation adds 1).
+            confidence: confidence of the intervals.
+            progress: is told how many episodes are done.
             parameters: of the named world, for example `horizon=10_000`, over those of training.
         """
         checked_episodes(episodes)
-        checked_seed(seed)
-        common: dict[str, Any] = {"episodes": episodes, "seed": seed, "deterministic": deterministic, "tick": tick}
-        with opened(*self._where(env, parameters)) as problem:
-            if (problem.shape.observation, problem.shape.actions) != (self.shape.observation, self.shape.actions):
+        as_seed(seed)
+        with open_simulator(*self._where(env, parameters)) as simulator:
+            shape = simulator.shape
+            if (shape.observation, shape.actions) != (self.shape.observation, self.shape.actions):
                 raise InvalidInputError(
                     f"The agent was trained with {self.shape.observation} numbers observed and actions "
-                    f"{self.shape.actions}; {problem.name} has {problem.shape.observation} and {problem.shape.actions}."
+                    f"{self.shape.actions}; {simulator.name} has {shape.observation} and {shape.actions}."
                 )
-            if isinstance(problem, WorldProblem):
-                sums = simulate(problem.world, self.model, self.weights, self.moments, **common)
-            else:
-                sums = simulate_on_host(HostCopies(problem, self.model), self.weights, self.moments, **common)
+            sums = simulator.play(
+                self.model, self.policy, episodes=episodes, seed=seed, deterministic=deterministic, progress=progress
+            )
             return judged(
                 sums,
-                env=self.about.env if env is None else problem.name,
+                env=self.about.env if env is None else simulator.name,
                 method=self.about.method,
-                criteria=problem.shape.criteria,
+                criteria=shape.criteria,
                 extra_demand=extra_demand,
                 deterministic=deterministic,
                 train_seconds=self.about.train_seconds,
                 confidence=confidence,
-                max_bias=self.settings.max_bias,
+                max_bias=self.about.max_bias,
                 price=self.about.price,
                 length=self.about.length,
             )
 
-    def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, ...]:
+    def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, int, dict[str, Any]]:
         if env is not None:
             return env, self.settings.copies, parameters
         if self.about.parameters is not None:
             return self.about.env, self.settings.copies, self.about.parameters | parameters
-        if isinstance(self._problem, WorldProblem):
-            return self._problem.world, self.settings.copies, parameters
-        if self._problem is not None and not getattr(self._problem.env, "closed", False):
-            return self._problem.env, self.settings.copies, parameters
+        if self.env is not None and not getattr(self.env, "closed", False):
+            return self.env, self.settings.copies, parameters
         raise InvalidInputError(
             f"The agent was trained on {self.about.env}, an environment of your own that is not stored with it. Say "
             "where to evaluate it: agent.evaluate(env=...), or --env file.py:function on the command line."
         )
 
-    def placed(self, like: "Agent") -> "Agent":
-        """The same policy where another agent was trained: an environment of one's own is not stored in files."""
-        return Agent(
-            self.about, self.settings, self.shape, self.weights, self.moments, self.scale, problem=like._problem
-        )
-
-    def timed(self, seconds: float) -> "Agent":
-        """The same policy, with the time of the training that it came from."""
-        about = dataclasses.replace(self.about, train_seconds=seconds)
-        return Agent(about, self.settings, self.shape, self.weights, self.moments, self.scale, problem=self._problem)
+    def replaced(self, *, env: Environment | None = None, train_seconds: float | None = None) -> "Agent":
+        """The same policy with another environment to be evaluated in, or another time of training."""
+        about = self.about
+        if train_seconds is not None:
+            about = dataclasses.replace(about, train_seconds=train_seconds)
+        return Agent(about, self.settings, self.shape, self.policy, self.scale, env=self.env if env is None else env)
 
     def save(self, path: str | Path) -> Path:
-        """Everything that `elbert.load` needs, in one file that holds arrays and text and no code."""
+        """Write everything that `elbert.load` needs into one file that holds arrays and text and no code."""
         path = Path(path)
         path = path if path.suffix == ".safetensors" else path.with_name(path.name + ".safetensors")
-        about = {
+        content = {
             "format": FORMAT,
             "about": dataclasses.asdict(self.about),
             "settings": self.settings.to_dict(),
             "shape": _shape_to_dict(self.shape),
         }
-        write_tensors(path, to_arrays((self.weights, self.moments, self.scale)), about)
+        write_tensors(path, to_arrays((*self.policy, self.scale)), content)
         return path
 
     @classmethod
@@ -192,56 +198,36 @@ class Agent:
         path = Path(path)
         arrays, content = read_tensors(path)
         try:
+            if content["format"] == 1:
+                content = _from_format_1(content)
             if content["format"] != FORMAT:
-                raise FileError(f"{path} has format {content['format']}; this version of elbert reads {FORMAT}.")
+                raise FileError(f"{path} has format {content['format']}; this version of elbert reads 1 and {FORMAT}.")
             about = content["about"]
             if about["observation_shape"] is not None:
                 about["observation_shape"] = tuple(about["observation_shape"])
             settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
-            template = jax.eval_shape(lambda: _template(_model(settings, shape)))
-            return cls(About(**about), settings, shape, *from_arrays(template, arrays))
+            template = jax.eval_shape(lambda: _template(model_for(settings, shape)))
+            weights, moments, scale = from_arrays(template, arrays)
+            return cls(About(**about), settings, shape, Policy(weights, moments), scale)
         except (KeyError, TypeError, MismatchError, InvalidInputError) as error:
             raise FileError(f"{path} is not an agent that this version of elbert can read: {error}.") from error
 
 
-def agents_of(trainer: Any, *, parameters: dict[str, Any] | None, seconds: float) -> list[Agent]:
-    """The members of a training as agents."""
-    problem = trainer.problem
-    space = (
-        problem.world.observation_space if isinstance(problem, WorldProblem) else problem.env.single_observation_space
-    )
-    shape = tuple(space.shape) if isinstance(space, gymnasium.spaces.Box) else None
-    agents = []
-    weights = trainer.state.weights if trainer.state.average is None else trainer.state.average
-    for i, member in enumerate(trainer.members):
-        parts = jax.tree.map(lambda x, i=i: x[i], (weights, trainer.state.moments, trainer.state.scale))
-        steps = trainer.iteration * trainer.settings.batch
-        settings = Settings.of(dict(member.coefficients), trainer.settings)
-        price = None if settings.max_bias is None else float(np.sum(trainer.state.dual.price[i]))
-        length = float(problem.world.horizon) if price is not None and isinstance(problem, WorldProblem) else None
-        about = About(problem.name, parameters, trainer.method.name, member.seed, steps, seconds, shape, price, length)
-        agents.append(Agent(about, settings, problem.shape, *parts, problem=problem))
-    return agents
+def checked_episodes(episodes: Any) -> int:
+    """A number of episodes."""
+    return as_whole(episodes, "episodes", "a whole number of at least 1; intervals need 2 or more", low=1)
 
 
-def plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A world's parameters as JSON can hold them: arrays as lists, notions by name."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Notion):
-            return value.name
-        if isinstance(value, np.ndarray | np.generic | jax.Array):
-            return np.asarray(value).tolist()
-        return [plain(one) for one in value] if isinstance(value, list | tuple) else value
-
-    return {name: plain(value) for name, value in parameters.items()}
+def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the methods stood among the learner's, all of them in every file."""
+    learner = settings_of(Settings)
+    others = {name: value for name, value in content["settings"].items() if name not in learner}
+    about = {"method_settings": others, "max_bias": others.get("max_bias")} | content["about"]
+    settings = {name: value for name, value in content["settings"].items() if name in learner}
+    return content | {"format": FORMAT, "about": about, "settings": settings}
 
 
-def _model(settings: Settings, shape: Shape) -> Model:
-    return Model(settings, shape.observation, 1 + 2 * len(shape.criteria) * shape.groups, shape.actions)
-
-
-def _template(model: Model) -> tuple[Weights, Moments, Scale]:
+def _template(model: Model) -> tuple[Any, Moments, Scale]:
     numbers, signals = jnp.zeros(model.observation, jnp.float32), jnp.zeros(model.signals, jnp.float32)
     return model.init(jax.random.key(0)), Moments(jnp.zeros((), jnp.float32), numbers, numbers), Scale(signals, signals)
 
@@ -249,7 +235,7 @@ def _template(model: Model) -> tuple[Weights, Moments, Scale]:
 def _shape_to_dict(shape: Shape) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if isinstance(value, tuple):
-            return [plain(one) for one in value]
+            return [plain(entry) for entry in value]
         return None if isinstance(value, float) and not np.isfinite(value) else value
 
     assert dataclasses.is_dataclass(shape.actions)
@@ -267,6 +253,6 @@ def _shape_from_dict(content: dict[str, Any]) -> Shape:
     kind = DISTRIBUTIONS[actions.pop("kind")]
     for name, unlimited in (("low", -np.inf), ("high", np.inf)):
         if name in actions:
-            actions[name] = [unlimited if one is None else one for one in actions[name]]
+            actions[name] = [unlimited if end is None else end for end in actions[name]]
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in actions.items()}
     return Shape(int(content["observation"]), kind(**fields), tuple(content["criteria"]), int(content["groups"]))

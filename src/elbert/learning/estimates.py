@@ -58,6 +58,18 @@ class Estimates(NamedTuple):
     counted: jax.Array  # [...] 1, or 0 where a copy was only reset: such a row says nothing
 
 
+class Estimated(NamedTuple):
+    """What a rollout says under the present critic."""
+
+    estimates: Estimates
+    observed: jax.Array  # [T, N, observation] normalised
+    values: jax.Array  # [T, N, signals] in the signals' own units
+    targets: jax.Array  # [T, N, signals] what the values should have been
+    running: Running
+    window: Window
+    done: Window  # episodes that ended in this rollout
+
+
 def signals_of(reward: jax.Array, supply: jax.Array, demand: jax.Array) -> jax.Array:
     """Reward, supplies and demands along one axis. [...], [..., C, M], [..., C, M] -> [..., 1 + 2 C M]"""
     lead = reward.shape
@@ -111,13 +123,13 @@ def episode_totals(
     running: Running,
     *,
     discount: float,
-    extra_demand: float,
-    with_bias: bool,
+    running_bias_demand: float | None = None,
 ) -> tuple[Running, Window, jax.Array]:
     """Add supply and demand up along every copy's course.
 
     Returns the totals of the episodes still under way, those of the episodes that ended in this rollout, and the bias
-    Delta_t of the running episode before and after every step, [2, T, N] (zeros unless `with_bias`).
+    Delta_t of the running episode before and after every step, [2, T, N]: with this demand added to every group's, or
+    zeros if that is None.
     """
     ended = rollout.terminated | rollout.truncated
 
@@ -134,8 +146,9 @@ def episode_totals(
         )
         nothing = jnp.zeros(len(over))
         deltas = nothing, nothing
-        if with_bias:
-            deltas = running_bias(Totals(supply, demand), extra_demand), running_bias(after, extra_demand)
+        if running_bias_demand is not None:
+            before = Totals(supply, demand)
+            deltas = running_bias(before, running_bias_demand), running_bias(after, running_bias_demand)
         supply, demand = (jnp.where(finished, 0.0, part) for part in after)
         weight = jnp.where(over, 1.0, jnp.where(counted, weight * discount, weight))
         return (Running(supply, demand, weight), done), deltas
@@ -156,6 +169,11 @@ def running_bias(total: Totals, extra_demand: float | jax.Array) -> jax.Array:
     known = demand > 0
     rates = jnp.where(known, total.supply / jnp.where(known, demand, 1.0), 0.0)
     return jnp.max(bias(rates), axis=-1)
+
+
+def restarted(running: Running) -> Running:
+    """Totals as at the start of episodes, for rollouts that begin with new ones."""
+    return Running(jnp.zeros_like(running.supply), jnp.zeros_like(running.demand), jnp.ones_like(running.weight))
 
 
 def moved_window(window: Window, done: Window, copies: int) -> Window:

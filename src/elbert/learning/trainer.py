@@ -2,26 +2,25 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.envs.gym_returns import NotFiniteError
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.fairness.penalties import Penalty
-from elbert.learning import rollout as acting
-from elbert.learning.advantages import Coefficients, Method, get_method
-from elbert.learning.host import HostCopies
-from elbert.learning.metrics import CAUSES, Metrics
+from elbert.learning.agent import About, Agent
+from elbert.learning.estimates import Rollout, restarted
+from elbert.learning.methods import Method
+from elbert.learning.metrics import CAUSES, GIVEN_CAUSES, Metrics
+from elbert.learning.policy import Policy
 from elbert.learning.ppo import Learner, TrainState
-from elbert.learning.problem import HostProblem, WorldProblem
 from elbert.learning.settings import Settings
+from elbert.learning.simulators import Simulator
 from elbert.learning.trees import from_arrays, to_arrays
-
-COEFFICIENTS = ("alpha", "max_bias", "beta", "demand_weight", "zeta", "omega", "beta_1", "beta_2")
-"""Settings in which the members of one training may differ."""
 
 
 class DivergedError(ElbertError):
@@ -33,10 +32,10 @@ class Member:
     """One of the runs that are trained together."""
 
     seed: int
-    coefficients: Mapping[str, Any]  # settings in which it differs from the others
+    coefficients: Mapping[str, Any]  # settings of the method in which it differs from the others
 
 
-class Progress(NamedTuple):
+class Iteration(NamedTuple):
     """What a callback is told after every iteration."""
 
     iteration: int  # that has just ended, from 1
@@ -47,58 +46,42 @@ class Progress(NamedTuple):
     trainer: "Trainer"
 
 
-Callback: TypeAlias = Callable[[Progress], bool | None]
-"""Called after every iteration; returning False stops the training there."""
+Callback: TypeAlias = Callable[[Iteration], bool | None]
+"""What is called after every iteration; returning False stops the training there."""
 
 
 class Trainer:
-    """Trains on a problem. Iterate over it, or call `fit`; the state can be stored and put back at any iteration."""
+    """Trains in a simulator. Iterate over it, or call `fit`; the state can be stored and put back at any iteration."""
 
     def __init__(
         self,
-        problem: WorldProblem | HostProblem,
+        simulator: Simulator,
         settings: Settings,
-        method: str | Method | Callable[..., Any] = "elbert-po",
+        method: Method,
         *,
         members: Sequence[Member] = (Member(0, {}),),
-        penalty: Penalty | None = None,
     ) -> None:
         """A training that has not begun.
 
         Args:
-            problem: what is trained on.
-            settings: the same for all members but for the coefficients that these name.
-            method: a name, or a function from estimates and coefficients to an advantage.
+            simulator: where experience comes from.
+            settings: of the learner, the same for all members.
+            method: how reward is weighed against fairness; members may differ in its coefficients.
             members: seeds and coefficients of the runs side by side.
-            penalty: h of the rates; the squared bias by default.
         """
-        host = isinstance(problem, HostProblem)
-        if host and len(members) != 1:
+        if simulator.members is not None and len(members) > simulator.members:
             raise InvalidInputError(
                 f"{len(members)} seeds or coefficients were given for an environment of your own, whose copies live on "
                 "the host. Train them one after the other."
             )
-        if host and problem.env.num_envs != settings.copies:
-            settings = Settings.of({"copies": problem.env.num_envs}, settings)
-        self.problem, self.settings, self.members = problem, settings, tuple(members)
-        self.method = get_method(method, settings)
-        shape = problem.shape
-        self.learner = Learner(
-            settings,
-            self.method,
-            shape.actions,
-            observation=shape.observation,
-            criteria=len(shape.criteria),
-            groups=shape.groups,
-            penalty=penalty,
-        )
-        each = [self.learner.coefficients(Settings.of(member.coefficients, settings)) for member in self.members]
-        self.coefficients: Coefficients = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
-        self.host = HostCopies(problem, self.learner.model) if isinstance(problem, HostProblem) else None
-        self._compiled = jax.jit(jax.vmap(self._iterate if self.host is None else self.learner.update))
-        self._fresh = True  # whether the host's copies have to be reset before the next rollout
-        states = [self._init(jax.random.key(member.seed)) for member in self.members]
-        self.state: TrainState = jax.tree.map(lambda *parts: jnp.stack(parts), *states)
+        if simulator.copies is not None:
+            settings = replace(settings, copies=simulator.copies)
+        self.simulator, self.settings, self.members = simulator, Settings.of({}, settings), tuple(members)
+        self.methods = [method.with_settings(member.coefficients) for member in self.members]
+        self.learner = Learner(self.settings, simulator.shape)
+        criteria, groups = len(simulator.shape.criteria), simulator.shape.groups
+        self._prepared = _stacked([each.prepared(criteria, groups) for each in self.methods])
+        self.state: TrainState = _stacked([self._init(jax.random.key(member.seed)) for member in self.members])
         self.iteration, self.seconds = 0, 0.0
 
     @property
@@ -106,61 +89,42 @@ class Trainer:
         """How many iterations make up the training."""
         return self.settings.iterations
 
+    @property
+    def method(self) -> Method:
+        """The method, with the coefficients of the first member."""
+        return self.methods[0]
+
     def _init(self, key: jax.Array) -> TrainState:
         """The state of one member.
 
-        Not compiled as a whole: orthogonal weights need LAPACK, and a compiled function with several such calls was
+        Not compiled as a whole: orthogonal weights need LAPACK, and a compiled function with several calls of it was
         seen to wait for ever on a machine with two cores.
         """
-        key_worlds, key_learner = jax.random.split(key)
-        worlds = None
-        if isinstance(self.problem, WorldProblem):
-            world, copies = self.problem.world, self.settings.copies
-            worlds = jax.block_until_ready(jax.jit(lambda k: acting.start(world, k, copies))(key_worlds))
-        return self.learner.init(key_learner, worlds)
+        key_copies, key_learner = jax.random.split(key)
+        copies = self.simulator.start(key_copies, self.settings.copies)
+        return self.learner.init(key_learner, self.method, copies)
 
-    def _iterate(self, state: TrainState, coefficients: Coefficients) -> tuple[TrainState, Metrics]:
-        """Rollout and update of one member, in one compiled function."""
-        assert isinstance(self.problem, WorldProblem)
-        world, s = self.problem.world, self.settings
-        key, key_rollout, key_reset = jax.random.split(state.key, 3)
-        state = state._replace(key=key)
-        if s.reset_each_rollout:
-            worlds = acting.start(world, key_reset, s.copies)
-            state = state._replace(worlds=worlds, running=acting.restarted(state.running))
-        worlds, shown = acting.collect(
-            world, self.learner.model, state.weights, state.gathered, state.worlds, key_rollout, s.rollout
-        )
-        return self.learner.update(state._replace(worlds=worlds), shown, coefficients)
-
-    def _iterate_on_host(self) -> tuple[TrainState, Metrics]:
-        assert self.host is not None
-        state = self.state
-        weights, moments = jax.tree.map(lambda x: x[0], (state.weights, state.gathered))
-        if self._fresh or self.settings.reset_each_rollout:
-            words = np.random.SeedSequence([self.members[0].seed, self.iteration]).generate_state(1)
-            self.host.restart(int(words[0] // 2))
-            state = state._replace(running=acting.restarted(state.running))
-            self._fresh = False
-        key = jax.random.fold_in(state.key[0], 1)
-        shown = self.host.collect(weights, moments, key, self.settings.rollout)
-        return self._compiled(state, jax.tree.map(lambda x: x[None], shown), self.coefficients)
-
-    def step(self) -> Progress:
+    def step(self) -> Iteration:
         """One iteration. Where something becomes infinite or NaN the state stays as it was before."""
         begun = time.monotonic()
-        outcome = self._compiled(self.state, self.coefficients) if self.host is None else self._iterate_on_host()
-        state, metrics = outcome
+        try:
+            if self.simulator.pure:
+                state, metrics = _compiled_iteration(self.simulator, self.learner, self.state, self._prepared)
+            else:
+                at = self.members[0].seed, self.iteration
+                state, metrics = _iteration(self.simulator, self.learner, self.state, self._prepared, at)
+        except NotFiniteError as error:
+            raise DivergedError(f"{self._at()}: {error} The state before it is kept.") from error
         metrics = jax.tree.map(np.asarray, metrics)
         if not metrics.finite.all():
-            self._diverged(metrics)
+            self._refuse(metrics)
         self.state = state
         self.iteration += 1
         self.seconds += time.monotonic() - begun
         steps = self.iteration * self.settings.batch
-        return Progress(self.iteration, self.iterations, steps, self.seconds, metrics, self)
+        return Iteration(self.iteration, self.iterations, steps, self.seconds, metrics, self)
 
-    def __iter__(self) -> Iterator[Progress]:
+    def __iter__(self) -> Iterator[Iteration]:
         while self.iteration < self.iterations:
             yield self.step()
 
@@ -170,26 +134,92 @@ class Trainer:
             if any([callback(progress) is False for callback in callbacks]):  # noqa: C419 - all of them are told
                 return
 
+    def agents(self) -> list[Agent]:
+        """The members as agents, with the policies that the method keeps."""
+        return [self._agent(i) for i in range(len(self.members))]
+
+    def _agent(self, i: int) -> Agent:
+        state = jax.tree.map(lambda x: x[i], self.state)
+        method, simulator = self.methods[i], self.simulator
+        price = method.price(state.method)
+        about = About(
+            env=simulator.name,
+            parameters=simulator.parameters,
+            method=method.name,
+            method_settings=method.to_dict(),
+            max_bias=method.limit,
+            seed=self.members[i].seed,
+            steps=self.iteration * self.settings.batch,
+            train_seconds=self.seconds,
+            observation_shape=simulator.observation_shape,
+            price=None if price is None else float(np.sum(price)),
+            length=None if price is None or simulator.horizon is None else float(simulator.horizon),
+        )
+        policy = Policy(state.kept, state.moments)
+        return Agent(about, self.settings, simulator.shape, policy, state.scale, env=simulator.source)
+
+    def warning(self) -> str:
+        """What a user should be told after the training; empty if nothing."""
+        return self.method.warning(self.state.method) if self.iteration else ""
+
     def stored(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The state as named arrays. The copies of an environment on the host are not in it."""
+        """The state as named arrays. Copies of an environment on the host are not in it."""
         return to_arrays(self.state)
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]], iteration: int, seconds: float) -> None:
         """Go on from a stored state. Copies on the host start new episodes."""
         self.state = from_arrays(self.state, arrays)
-        self.iteration, self.seconds, self._fresh = iteration, seconds, True
+        self.iteration, self.seconds = iteration, seconds
+        self.simulator.forget()
 
-    def _diverged(self, metrics: Metrics) -> None:
+    def _refuse(self, metrics: Metrics) -> None:
+        """Say which member diverged, and by what."""
         bad = ~metrics.finite
         member = int(np.flatnonzero(bad.any(axis=-1))[0])
         cause = CAUSES[int(np.flatnonzero(bad[member])[0])]
-        who = f" (seed {self.members[member].seed})" if len(self.members) > 1 else ""
         advice = (
             "The environment gave them so: look there."
-            if cause in CAUSES[:4]
+            if cause in GIVEN_CAUSES
             else "A lower learning_rate or gradient_clip, or scale_values, may help."
         )
+        who = f" (seed {self.members[member].seed})" if len(self.members) > 1 else ""
         raise DivergedError(
-            f"Iteration {self.iteration + 1} of {self.iterations}{who}: the {cause} became infinite or NaN, the first "
-            f"of what follows from one another. {advice} The state before it is kept."
+            f"{self._at()}{who}: the {cause} became infinite or NaN, before anything else did. {advice} The state "
+            "before it is kept."
         )
+
+    def _at(self) -> str:
+        return f"Iteration {self.iteration + 1} of {self.iterations}"
+
+
+def _iteration(
+    simulator: Simulator, learner: Learner, states: TrainState, methods: Method, at: tuple[int, int] | None = None
+) -> tuple[TrainState, Metrics]:
+    """Rollout and update of all members."""
+    settings = learner.settings
+    collected = simulator.collect(
+        learner.model,
+        Policy(states.weights, states.gathered),
+        states.copies,
+        states.key,
+        steps=settings.rollout,
+        restart=settings.reset_each_rollout,
+        at=at,
+    )
+    states = states._replace(copies=collected.copies, key=collected.key)
+    if collected.restarted:
+        states = states._replace(running=restarted(states.running))
+    return _updated(learner, states, collected.rollout, methods)
+
+
+@partial(jax.jit, static_argnums=0)
+def _updated(learner: Learner, states: TrainState, rollouts: Rollout, methods: Method) -> tuple[TrainState, Metrics]:
+    return jax.vmap(learner.update)(states, rollouts, methods)
+
+
+# Rollout and update in one program. Equal simulators and learners share it: it is compiled once per process.
+_compiled_iteration = jax.jit(_iteration, static_argnums=(0, 1))
+
+
+def _stacked(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)

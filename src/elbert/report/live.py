@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-import numpy as np
 from rich.markup import escape
 from rich.text import Text
 
 from elbert.experiments.jobs import Standing
-from elbert.learning import Progress
+from elbert.progress import Progress
 
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_STANDINGS = 20.0
@@ -46,7 +45,7 @@ def waiting(
 
 
 class LiveDisplay:
-    """A callback for `elbert.train` that shows progress, time left, reward, bias and the groups' rates on stderr."""
+    """For `elbert.train(progress=...)`: shows progress, time left, reward, bias and the groups' rates on stderr."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         """The title stands in front of the bar."""
@@ -88,25 +87,28 @@ class LiveDisplay:
     def __call__(self, progress: Progress) -> None:
         """Show where the training stands."""
         now = time.monotonic()
+        if progress.activity != "training":
+            self._tell(f"{progress.activity}, {progress.done} of {progress.total} {progress.unit}")
+            return
         if self._first is None:  # the first iteration holds the compilation: the rest is judged by the others
-            self._first = now, progress.iteration
+            self._first = now, progress.done
         left = _left(now, self._first, progress)
         if self._bar is not None:
             self._bar.update(
                 self._task,
-                completed=progress.iteration,
-                total=progress.iterations,
+                completed=progress.done,
+                total=progress.total,
                 left=f"{left} left" if left else "",
-                facts=facts(progress),
+                facts=progress.facts,
             )
-        elif now - self._last >= SECONDS_BETWEEN_LINES or progress.iteration == progress.iterations:
+        elif now - self._last >= SECONDS_BETWEEN_LINES or progress.done == progress.total:
             self._last = now
-            done = f"{progress.iteration}/{progress.iterations}"
+            done = f"{progress.done}/{progress.total}"
             rest = f", {left} left" if left else ""
             seconds = f"{now - self._begun:.0f} s"
-            print(f"{self.title}: {done}, {seconds}{rest}, {facts(progress)}", file=self.stream, flush=True)
+            print(f"{self.title}: {done}, {seconds}{rest}, {progress.facts}", file=self.stream, flush=True)
 
-    def tell(self, text: str) -> None:
+    def _tell(self, text: str) -> None:
         """Show what happens after the last iteration."""
         if self._bar is not None:
             self._bar.update(self._task, left="", facts=escape(text))
@@ -172,19 +174,11 @@ class StandingDisplay:
             print(", ".join(part for part in parts if part), file=self.stream, flush=True)
 
 
-def facts(progress: Progress) -> str:
-    """Reward, bias and rates of the last rollout, means over seeds."""
-    metrics = progress.metrics
-    rates = np.mean(metrics.rates, axis=0)
-    shown = " | ".join(" ".join("?" if np.isnan(z) else f"{z:.3f}" for z in row[:8]) for row in rates)
-    return f"reward {metrics.reward.mean():.4f}  bias {metrics.bias.mean():.4f}  rates {shown}"
-
-
 def _left(now: float, first: tuple[float, int], progress: Progress) -> str:
-    done = progress.iteration - first[1]
-    if not done:
+    done = progress.done - first[1]
+    if not done or progress.total is None:
         return ""
-    seconds = (now - first[0]) / done * (progress.iterations - progress.iteration)
+    seconds = (now - first[0]) / done * (progress.total - progress.done)
     return _duration(seconds)
 
 

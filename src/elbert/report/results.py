@@ -13,7 +13,7 @@ from rich.text import Text
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import Frontier
 from elbert.exact.rules import is_rule
-from elbert.experiments.run_folder import RunSummary
+from elbert.experiments.run_summary import RunSummary
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.report.curves import draw_curve, labels_of, read_metrics

@@ -11,9 +11,10 @@ import pytest
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals
-from elbert.learning import multiplier
 from elbert.learning.estimates import Estimates, Window
-from elbert.learning.multiplier import Seen, controlled, limited_advantage, linearised, slopes, squared_bias
+from elbert.learning.methods import BiasLimit, Controller
+from elbert.learning.methods.bias_limit import bias_advantage, limited_advantage
+from elbert.learning.methods.rate_tracker import RateTracker
 from tests.learning.tiny import Probe, ProbeEnv
 
 SMALL: dict[str, Any] = {
@@ -26,13 +27,14 @@ SMALL: dict[str, Any] = {
 }
 
 
-faded = jax.jit(Seen.faded)
-moved_on = jax.jit(controlled)
+faded = jax.jit(RateTracker.faded)
+moved_on = jax.jit(BiasLimit.controlled)
+CONTROLLER = Controller()
 
 
 def seen_of(rollouts, keep=0.8):
     """Rollouts with (supplies, demands) of every group."""
-    seen = Seen.nothing(1, len(rollouts[0][0]))
+    seen = RateTracker.nothing(1, len(rollouts[0][0]))
     for supply, demand in rollouts:
         seen = faded(seen, keep, window_of(supply, demand))
     return seen
@@ -43,9 +45,14 @@ def window_of(supply, demand):
     return Window(given, due, np.float32(1.0))
 
 
-def dual_of(supply, demand, moved=0.0):
-    seen = seen_of([(supply, demand)])
-    return multiplier.start(1, len(supply))._replace(seen=seen, recent=seen, moved=jnp.asarray([moved]))
+def limit(max_bias, criteria=1, groups=2):
+    return BiasLimit(max_bias=max_bias).prepared(criteria, groups)
+
+
+def slopes_of(supply, demand, max_bias=0.02, moved=0.0):
+    seen, method = seen_of([(supply, demand)]), limit(max_bias, groups=len(supply))
+    state = method.start(1, len(supply))._replace(short=seen, recent=seen, moved=jnp.asarray([moved]))
+    return method.slopes(state)[0]
 
 
 def test_the_noise_is_taken_off_the_bias():
@@ -59,11 +66,11 @@ def test_the_noise_is_taken_off_the_bias():
     assert noise[0] == pytest.approx([variance, 0.0], abs=1e-6)
     assert known.all()
     # E range**2 of two normal numbers with these variances: their sum
-    square, taken, known = squared_bias(found)
+    square, taken, known = found.squared_bias()
     assert taken[0] == pytest.approx(variance, rel=1e-4)
     assert square[0] == pytest.approx((z0 - 0.5) ** 2 - variance, abs=1e-5)
     assert known[0]
-    alone, _, known = squared_bias(seen_of([([1.0, 1.0], [2.0, 0.0]), ([3.0, 1.0], [2.0, 0.0])]))
+    alone, _, known = seen_of([([1.0, 1.0], [2.0, 0.0]), ([3.0, 1.0], [2.0, 0.0])]).squared_bias()
     assert alone[0] == 0, "one group has no bias"
     assert not known[0]
 
@@ -77,7 +84,7 @@ def test_the_debiased_bias_of_equal_groups_is_near_none(groups):
         supply = rng.binomial(demand.astype(int), 0.5).astype(float)
         found = seen_of(list(zip(supply, demand, strict=True)))
         plain.append(np.ptp(found.rates()[0]) ** 2)
-        corrected.append(float(squared_bias(found)[0][0]))
+        corrected.append(float(found.squared_bias()[0][0]))
     assert abs(np.mean(corrected)) < 0.2 * np.mean(plain)
 
 
@@ -92,11 +99,11 @@ def test_a_rollout_with_far_more_demand_does_not_count_for_ever():
     assert nothing.demand[0] == pytest.approx([100, 100]), "where nothing was due, nothing is forgotten"
 
 
-def controlled_by(rollouts, limit=0.1, gain=0.05, groups=2, criteria=1):
-    state = multiplier.start(criteria, groups)
+def controlled_by(rollouts, max_bias=0.1, gain=0.05, groups=2, criteria=1):
+    method = limit(max_bias, criteria, groups)
+    state = method.start(criteria, groups)
     for i, rollout in enumerate(rollouts):
-        numbers = {"limit": jnp.asarray(limit), "gain": jnp.asarray(gain), "iteration": jnp.asarray(i)}
-        state = moved_on(state, window_of(*rollout), **numbers)
+        state = moved_on(method, state, window_of(*rollout), gain=jnp.asarray(gain), iteration=jnp.asarray(i))
     return state
 
 
@@ -108,15 +115,15 @@ def test_the_multiplier_follows_the_bias(bias, error):
     after = controlled_by([rollout, rollout])
     assert after.bias[0] == pytest.approx(bias, abs=1e-3)
     assert after.integral[0] == pytest.approx(0.05 * error, abs=1e-3)
-    expected = np.exp(0.05 * error + multiplier.PROPORTIONAL * error)
+    expected = np.exp(0.05 * error + CONTROLLER.proportional * error)
     assert after.mu[0] == pytest.approx(expected, rel=1e-2)
 
 
 def test_the_multiplier_stays_within_its_ends():
     far = controlled_by([([90.0, 10.0], [100.0, 100.0])] * 9, gain=1.0)
-    assert far.mu[0] == pytest.approx(np.exp(multiplier.MOST))
+    assert far.mu[0] == pytest.approx(np.exp(CONTROLLER.highest))
     none = controlled_by([([50.0, 50.0], [100.0, 100.0])] * 12, gain=1.0)
-    assert none.mu[0] == pytest.approx(np.exp(multiplier.LEAST))
+    assert none.mu[0] == pytest.approx(np.exp(CONTROLLER.lowest))
 
 
 def test_swings_do_not_push_the_multiplier_up():
@@ -132,7 +139,7 @@ def test_every_criterion_has_a_multiplier_of_its_own():
     after = controlled_by([(supply, demand)] * 2, criteria=2)
     assert after.bias == pytest.approx([0.4, 0.0], abs=1e-3)
     assert after.mu[0] > 1 > after.mu[1]
-    slope = slopes(after, jnp.asarray(0.1))
+    slope = limit(0.1, 2).slopes(after)
     eta = Totals(jnp.asarray(supply), jnp.asarray(demand))
     advantage = jnp.asarray([[[4.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 4.0]]])
     ones = jnp.ones(2)
@@ -144,30 +151,30 @@ def test_every_criterion_has_a_multiplier_of_its_own():
 
 
 @pytest.mark.parametrize("groups", [2, 5, 12])
-@pytest.mark.parametrize("part", [0.0, multiplier.AIM])
+@pytest.mark.parametrize("part", [0.0, CONTROLLER.aim])
 def test_noise_alone_does_not_push_the_multiplier_up(groups, part):
     """The noise of a rollout is 2.5 times the limit; the bias 0, or where the controller aims."""
     rng = np.random.default_rng(2)
     rates = np.full(groups, 0.5)
     rates[0] += part**0.5 * 0.02
     supply = rng.binomial(100, rates, (400, groups))
-    state = controlled_by([(row, np.full(groups, 100.0)) for row in supply], limit=0.02, gain=0.02, groups=groups)
-    least = -multiplier.AIM * 8 if part == 0 else -1.5  # without a bias it may fall
+    state = controlled_by([(row, np.full(groups, 100.0)) for row in supply], max_bias=0.02, gain=0.02, groups=groups)
+    least = -CONTROLLER.aim * 8 if part == 0 else -1.5  # without a bias it may fall
     assert least < state.integral[0] < 0.6, "errors of one sign, not weighed by what is known, would make -4 or 8"
     apart = rng.binomial(100, rates + 0.2 * (np.arange(groups) == 0), (400, groups))
-    state = controlled_by([(row, np.full(groups, 100.0)) for row in apart], limit=0.02, gain=0.02, groups=groups)
+    state = controlled_by([(row, np.full(groups, 100.0)) for row in apart], max_bias=0.02, gain=0.02, groups=groups)
     assert state.integral[0] > 1, "a bias that can be seen in it does"
 
 
 def test_more_rollouts_are_taken_where_there_is_much_noise():
     rng = np.random.default_rng(3)
     noisy = [(row, [100.0, 100.0]) for row in rng.binomial(100, [0.56, 0.5], (200, 2))]
-    found = [float(controlled_by(noisy[: 150 + i], limit=0.01, gain=0.0).bias[0]) for i in range(0, 50, 5)]
-    alone = [float(squared_bias(seen_of(noisy[: 150 + i]))[0][0]) for i in range(0, 50, 5)]
+    found = [float(controlled_by(noisy[: 150 + i], max_bias=0.01, gain=0.0).bias[0]) for i in range(0, 50, 5)]
+    alone = [float(seen_of(noisy[: 150 + i]).squared_bias()[0][0]) for i in range(0, 50, 5)]
     assert np.std(found) < 0.7 * np.std(np.sign(alone) * np.sqrt(np.abs(alone)))
     assert np.mean(found) == pytest.approx(0.06, abs=0.02)
     began = [([90.0, 10.0], [100.0, 100.0])] * 5 + [([50.0 + 10 * (-1) ** i, 50.0], [100.0, 100.0]) for i in range(60)]
-    assert abs(controlled_by(began, limit=0.02).bias[0]) < 0.05, "how it began is forgotten"
+    assert abs(controlled_by(began, max_bias=0.02).bias[0]) < 0.05, "how it began is forgotten"
 
 
 def test_between_episodes_the_multiplier_waits():
@@ -182,19 +189,16 @@ def test_between_episodes_the_multiplier_waits():
 def test_without_demand_nothing_is_known_and_nothing_moves():
     after = controlled_by([([0.0, 0.0], [0.0, 0.0])] * 3)
     assert after.mu[0] == 1
-    assert np.isfinite(slopes(after, jnp.asarray(0.1))).all()
+    assert np.isfinite(limit(0.1).slopes(after)).all()
 
 
 def test_slopes_are_whole_for_large_differences_and_fade_for_small_ones():
-    far = slopes(dual_of([90.0, 10.0], [100.0, 100.0]), jnp.asarray(0.02))[0]
-    assert far == pytest.approx([1, -1], abs=1e-4)
-    near = slopes(dual_of([50.01, 50.0], [100.0, 100.0]), jnp.asarray(0.02))[0]
-    assert 0 < near[0] < 0.05
-    swinging = slopes(dual_of([55.0, 50.0], [100.0, 100.0], moved=0.4), jnp.asarray(0.02))[0]
-    steady = slopes(dual_of([55.0, 50.0], [100.0, 100.0]), jnp.asarray(0.02))[0]
+    assert slopes_of([90.0, 10.0], [100.0, 100.0]) == pytest.approx([1, -1], abs=1e-4)
+    assert 0 < slopes_of([50.01, 50.0], [100.0, 100.0])[0] < 0.05
+    swinging = slopes_of([55.0, 50.0], [100.0, 100.0], moved=0.4)
+    steady = slopes_of([55.0, 50.0], [100.0, 100.0])
     assert 0 < swinging[0] < 0.3 * steady[0], "one iteration changes more than this difference"
-    missing = slopes(dual_of([90.0, 10.0, 0.0], [100.0, 100.0, 0.0]), jnp.asarray(0.02))[0]
-    assert missing[2] == 0
+    assert slopes_of([90.0, 10.0, 0.0], [100.0, 100.0, 0.0])[2] == 0
 
 
 def test_the_advantage_by_hand():
@@ -204,9 +208,9 @@ def test_the_advantage_by_hand():
     demand = jnp.asarray([[[0.0, 0.0]], [[8.0, 0.0]]])
     slope = jnp.asarray([[1.0, -1.0]])
     # first sample 4 / 4 = 1; second -(2 / 16) 8 = -1: mean 0, dev 1
-    assert linearised(supply, demand, eta, slope)[:, 0] == pytest.approx([1, -1])
     ones = jnp.ones(2)
     estimates = Estimates(jnp.asarray([1.0, 3.0]), supply, demand, eta, ones, ones, ones)
+    assert bias_advantage(estimates, slope)[:, 0] == pytest.approx([1, -1])
     combined, price = limited_advantage(estimates, slope, jnp.asarray([0.5]))
     assert combined == pytest.approx([1 - 0.5, 3 + 0.5])
     assert price[0] == pytest.approx(0.5)
@@ -215,21 +219,21 @@ def test_the_advantage_by_hand():
     assert price[0] == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize("limit", [0.1, 0.4])
-def test_the_limit_is_held_and_its_price_found(limit):
+@pytest.mark.parametrize("max_bias", [0.1, 0.4])
+def test_the_limit_is_held_and_its_price_found(max_bias):
     """Reward is 0.9 + 0.1 * bias per step: under any limit 0.01 of bias is worth 0.001."""
-    agent = elbert.train(Probe(), max_bias=limit, **SMALL)
+    agent = elbert.train(Probe(), max_bias=max_bias, **SMALL)
     seen = agent.evaluate(400)
     bias = seen.criterion.bias
     assert bias.debiased is not None
     assert bias.estimate is not None
     assert seen.limit is not None
     assert seen.price is not None
-    assert 0.2 * limit < bias.debiased <= limit, "the limit is held, and no more is given up than must be"
+    assert 0.2 * max_bias < bias.debiased <= max_bias, "the limit is held, and no more is given up than must be"
     assert seen.reward.mean == pytest.approx(0.9 + 0.1 * bias.estimate, abs=0.01)
     assert seen.limit.verdict != "refuted"
     assert 0.0003 < seen.price < 0.003
-    assert f"bias <= {limit:g}" in str(seen)
+    assert f"bias <= {max_bias:g}" in str(seen)
     shown = seen.to_dict()["limit"]
     assert set(shown) == {"max_bias", "verdict", "p_refute", "p_confirm", "left_out", "price"}
     assert "0.01 more would be worth" in str(seen)
@@ -256,9 +260,9 @@ def test_a_users_environment_holds_a_limit():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"alpha": 3.0}, "alpha has no effect beside max_bias"),
-        ({"beta": 3.0}, "beta has no effect beside max_bias"),
-        ({"penalty": lambda rates: rates.sum()}, "a penalty of your own has no effect beside max_bias"),
+        ({"alpha": 3.0}, "alpha has no effect with elbert-po under max_bias"),
+        ({"beta": 3.0}, "beta has no effect with elbert-po under max_bias"),
+        ({"penalty": lambda rates: rates.sum()}, "penalty has no effect with elbert-po under max_bias"),
         ({"method": "g-ppo"}, "max_bias has no effect with g-ppo"),
         ({"rollout": 8, "reset_each_rollout": True}, "max_bias needs whole episodes, .* none of 16 steps ends in a"),
         (
@@ -299,21 +303,25 @@ def test_the_price_is_per_step_of_training():
 
 @pytest.mark.parametrize(
     ("limits", "says"),
-    [([], "Give a list of limits"), (0.05, "Give a list of limits"), ([0.02, None], "Give a list of limits")],
+    [([], "Give a list of values"), (0.05, "Give a list of values"), ([0.02, None], "Give a list of values")],
 )
 def test_a_grid_of_limits_is_a_list_of_numbers(limits, says):
     with pytest.raises(InvalidInputError, match=says):
         elbert.train_many(Probe(), seeds=1, grid={"max_bias": limits}, **SMALL)
 
 
-def test_limits_side_by_side():
+def test_limits_side_by_side_are_single_runs():
     short = SMALL | {"steps": 16 * 32 * 4}
-    agents = elbert.train_many(Probe(), seeds=1, grid={"max_bias": [0.1, 0.4]}, **short)
-    assert [agent.settings.max_bias for agent in agents] == [0.1, 0.4]
+    together = elbert.train_many(Probe(), seeds=1, grid={"max_bias": [0.1, 0.4]}, **short)
+    assert [agent.about.max_bias for agent in together] == [0.1, 0.4]
+    for agent in together:
+        alone = elbert.train(Probe(), max_bias=agent.about.max_bias, **short)
+        for one, two in zip(jax.tree.leaves(agent.weights), jax.tree.leaves(alone.weights), strict=True):
+            assert np.allclose(one, two, atol=2e-5)
 
 
-def test_a_method_of_ones_own_has_no_limit():
-    def mine(estimates, coefficients, penalty):
+def test_a_function_has_no_limit():
+    def mine(estimates):
         return estimates.reward
 
     with pytest.raises(InvalidInputError, match="max_bias has no effect with mine"):

@@ -1,0 +1,107 @@
+"""The metrics of a run, metrics.csv: a row per iteration and seed, added as the training goes on.
+
+Whole iterations count. A writer that was killed can leave a torn last one: readers leave it out, and a run that goes on
+removes it.
+"""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from elbert.files import FileError, append_lines, read_text, write_whole
+from elbert.learning import Iteration, Metrics
+
+NAME = "metrics.csv"
+
+
+class MetricsFile:
+    """The metrics of the run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """The file need not be there yet."""
+        self.folder, self.path = folder, folder / NAME
+        self._unwritten: list[dict[str, Any]] = []
+
+    def record(self, iteration: Iteration) -> None:
+        """Add an iteration, in memory; `write` writes it."""
+        for i, member in enumerate(iteration.trainer.members):
+            head = {
+                "iteration": iteration.iteration,
+                "steps": iteration.steps,
+                "seconds": round(iteration.seconds, 3),
+                "seed": member.seed,
+                **member.coefficients,
+            }
+            self._unwritten.append(head | metric_row(iteration.metrics, i))
+
+    def write(self) -> None:
+        """Add the rows that are not in the file yet."""
+        if not self._unwritten:
+            return
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self._unwritten[0]), lineterminator="\n")
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            writer.writeheader()
+        writer.writerows(self._unwritten)
+        append_lines(self.path, text.getvalue())
+        self._unwritten.clear()
+
+    def cut(self, iteration: int) -> None:
+        """Remove the rows after an iteration, which will come again, and a torn one."""
+        if not self.path.exists():
+            return
+        columns, text = read_metrics(self.folder), read_text(self.path)
+        rows = int(np.sum(columns["iteration"] <= iteration)) if columns else 0
+        kept = "".join(text.splitlines(keepends=True)[: rows + 1]) if rows else ""
+        if kept != text:
+            write_whole(self.path, kept)
+
+    def ended_episodes(self) -> int:
+        """How many episodes of the first member have ended."""
+        columns = read_metrics(self.folder)
+        return int(columns["episodes"][:, 0].sum()) if columns else 0
+
+
+def read_metrics(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Columns of a run's metrics, [iterations, members] each; NaN where a cell is empty, {} where there are no rows.
+
+    Coefficients in which members differ are left out: they are settings, and some of them are lists.
+    """
+    path = folder / NAME
+    text = read_text(path) if path.exists() else ""
+    try:
+        lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
+        if len(lines) < 2:
+            return {}
+        header, rows = lines[0], lines[1:]
+        members = sum(row[0] == rows[0][0] for row in rows)
+        rows = rows[: len(rows) // members * members]
+        cells = dict(zip(header, zip(*rows, strict=True), strict=True))
+        coefficients = header[header.index("seed") + 1 : header.index("reward")]
+        return {
+            name: np.asarray([float(cell) if cell else np.nan for cell in column]).reshape(-1, members)
+            for name, column in cells.items()
+            if name not in coefficients
+        }
+    except (ValueError, IndexError, csv.Error) as error:
+        raise FileError(f"{path} is damaged ({error}). Move it away to go on without its rows.") from error
+
+
+def metric_row(every: Metrics, member: int) -> dict[str, Any]:
+    """One member's metrics as columns; groups and criteria are numbered from 0."""
+    metrics = jax.tree.map(lambda values: np.asarray(values)[member], every)
+    criteria, groups = metrics.rates.shape
+    names = [f"{g}" if criteria == 1 else f"{c}_{g}" for c in range(criteria) for g in range(groups)]
+    row: dict[str, Any] = {name: float(getattr(metrics, name)) for name in ("reward", "bias", "soft_bias")}
+    for part in ("rates", "supply", "demand"):
+        label = "rate" if part == "rates" else part
+        values = np.asarray(getattr(metrics, part)).reshape(-1)
+        row |= {f"{label}_{name}": "" if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
+    for name, values in metrics.method.items():
+        row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(values)}
+    last = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "explained_variance")
+    return row | {"episodes": int(metrics.episodes)} | {name: float(getattr(metrics, name)) for name in last}

@@ -1,0 +1,250 @@
+"""One training from its first iteration to its last word: who is told, where it is kept, which policy it ends with."""
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from elbert.errors import ElbertError
+from elbert.experiments.choose_policy import Candidates
+from elbert.experiments.resolve import check_same_run
+from elbert.experiments.run_folder import OLD_FORMAT, RunFolder, only_writer
+from elbert.files import FileError
+from elbert.learning import Agent, Callback, DivergedError, Iteration, Metrics, Trainer
+from elbert.progress import Progress, Tell
+
+CHECKPOINT_SECONDS = 10.0
+METRICS_SECONDS = 2.0
+GROUPS_SHOWN = 8
+
+
+class InterruptedRunError(ElbertError):
+    """The run was asked to stop; its state is saved."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        """The message, and the signal that asked."""
+        super().__init__(message)
+        self.signal_number = signal_number
+
+
+class RunSession:
+    """A training under way, in memory or in a run's folder."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        *,
+        callbacks: Sequence[Callback],
+        progress: Tell,
+        folder: Path | None = None,
+    ) -> None:
+        """A session that has not begun.
+
+        Args:
+            trainer: does the iterations.
+            callbacks: are called after every iteration; one that returns False stops the training.
+            progress: is told how far the work is.
+            folder: where the run is kept; None for nowhere.
+        """
+        self.trainer, self.callbacks, self.progress = trainer, callbacks, progress
+        self.candidates = None if trainer.method.choice is None else Candidates(trainer, folder)
+        self.run = None if folder is None else RunFolder(folder)
+        self._signals: list[int] = []  # that asked to stop
+
+    def train(self) -> list[Agent]:
+        """Do all iterations, or those until a callback stops them, and choose the policies. Nothing is written."""
+        for iteration in self.trainer:
+            if self._tell(iteration):
+                break
+        agents = self._choose()
+        assert agents is not None, "nobody listens to signals here"
+        return agents
+
+    def train_in_folder(self, config: dict[str, Any], *, resume: bool) -> list[Agent]:
+        """Do the same in the run's folder, with a word in the manifest about how it ended.
+
+        Args:
+            config: what was asked for, as JSON holds it.
+            resume: go on with a run that is there; what is finished there is read.
+        """
+        run = self._folder
+        with only_writer(run.path):
+            if resume and run.exists:
+                agents = self._resume(config)
+                if agents is not None:
+                    return agents
+            else:
+                run.create(config)
+                self._checkpoint()
+            try:
+                with asked_to_stop() as self._signals:
+                    return self._iterate_and_keep()
+            except DivergedError as error:
+                self._checkpoint("failed", reason=str(error))
+                path = run.checkpoint_path(self.trainer.iteration)
+                raise DivergedError(f"{error} The last good state is in {path}.") from error
+            except FileError as error:
+                raise FileError(
+                    f"{error} The run stands at iteration {self.trainer.iteration}; its last checkpoint in {run.path} "
+                    "is whole. Make room if that is the cause, then go on with --resume (resume=True in Python)."
+                ) from error
+            except InterruptedRunError:
+                raise
+            except BaseException as error:
+                run.note(status="failed", reason=f"{type(error).__name__}: {error}")
+                raise
+
+    def _resume(self, config: dict[str, Any]) -> list[Agent] | None:
+        """Put the latest state back; the agents of a run that is finished."""
+        run = self._folder
+        stored = run.config
+        if stored.pop("format", OLD_FORMAT) == OLD_FORMAT:
+            raise FileError(
+                f"The run in {run.path} was written by elbert 0.1.0, and this version cannot go on with it. Its policy "
+                "can still be loaded, evaluated and compared. Train again in another folder, or go on with "
+                "elbert 0.1.0."
+            )
+        check_same_run(stored, config, run.path)
+        run.ensure_manifest()
+        manifest = run.manifest
+        if manifest["status"] == "finished" and manifest["iteration"] == self.trainer.iterations:
+            return self._read_finished()
+        for damage in run.restore(self.trainer):
+            logging.getLogger("elbert").warning("%s The checkpoint before it is used.", damage)
+        if self.candidates is not None:
+            self.candidates.ended_episodes = run.metrics.ended_episodes()
+        run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
+        return None
+
+    def _read_finished(self) -> list[Agent]:
+        run, trained = self._folder, self.trainer.agents()
+        agents = run.agents()
+        if len(agents) != len(trained):
+            raise FileError(
+                f"{run.path} holds {len(agents)} agents, but {len(trained)} were trained. Put the missing files back, "
+                "or train again in another folder."
+            )
+        return [agent.replaced(env=like.env) for agent, like in zip(agents, trained, strict=True)]
+
+    def _iterate_and_keep(self) -> list[Agent]:
+        """Do the iterations and the choice, and write on the way what a killed run needs to go on."""
+        metrics_due, checkpoint_due = _Clock(METRICS_SECONDS), _Clock(CHECKPOINT_SECONDS)
+        for iteration in self.trainer:
+            self._folder.metrics.record(iteration)
+            if self._tell(iteration) or self._signals:
+                break
+            if checkpoint_due():
+                self._checkpoint()
+            elif metrics_due():
+                self._folder.metrics.write()
+        return self._end()
+
+    def _end(self) -> list[Agent]:
+        """Choose the policies and write them, unless a signal comes before they are chosen."""
+        out, done, total = self._folder.path, self.trainer.iteration, self.trainer.iterations
+        if self.candidates is not None and not self._signals:
+            self._checkpoint()  # choosing takes a while, in which the process may be killed
+        agents = None if self._signals else self._choose()
+        if agents is None:
+            name = signal.Signals(self._signals[0]).name
+            self._checkpoint("interrupted", reason=f"signal {name}")
+            before = ", before its policy was chosen" if done == total and self.candidates is not None else ""
+            raise InterruptedRunError(
+                f"Stopped by {name} after iteration {done} of {total}{before}; everything is saved in {out}. Go on "
+                "with the same command and --resume (resume=True in Python).",
+                self._signals[0],
+            )
+        stopped = f"a callback stopped it after iteration {done} of {total}" if done < total else ""
+        self._checkpoint("stopped" if stopped else "finished", agents, reason=stopped)
+        if self._signals:  # it came too late to stop anything, but whatever follows the training must not begin
+            raise InterruptedRunError(
+                f"Stopped after the training had ended. Its policy is in {out}; `elbert evaluate` evaluates it.",
+                self._signals[0],
+            )
+        return agents
+
+    def _tell(self, iteration: Iteration) -> bool:
+        """Tell everybody about an iteration; returns whether a callback wants to stop."""
+        if self.candidates is not None:
+            self.candidates.collect(iteration)
+        self.progress(
+            Progress(
+                activity="training",
+                done=iteration.iteration,
+                total=iteration.iterations,
+                unit="iterations",
+                facts=_facts(iteration.metrics),
+            )
+        )
+        return any([callback(iteration) is False for callback in self.callbacks])  # noqa: C419 - all are called
+
+    def _choose(self) -> list[Agent] | None:
+        """The policies that the training ends with; None if a signal came first."""
+        if self.candidates is None:
+            return self.trainer.agents()
+        return self.candidates.choose(self.progress, stop=lambda: bool(self._signals))
+
+    def _checkpoint(self, status: str = "running", agents: Sequence[Agent] | None = None, **more: Any) -> None:
+        agents = self.trainer.agents() if agents is None else agents
+        self._folder.checkpoint(self.trainer, agents, status=status, **more)
+
+    @property
+    def _folder(self) -> RunFolder:
+        assert self.run is not None, "a session without a folder writes nothing"
+        return self.run
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[list[int]]:
+    """Collect the first SIGINT or SIGTERM, so that the iteration under way can end; a second one acts at once."""
+    signals: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
+        yield signals
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        signals.append(number)
+        restore()
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield signals
+    finally:
+        restore()
+
+
+class _Clock:
+    """Says when something is due again."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self._last = seconds, time.monotonic()
+
+    def __call__(self) -> bool:
+        """Whether the seconds have passed since it last was due."""
+        if time.monotonic() - self._last < self.seconds:
+            return False
+        self._last = time.monotonic()
+        return True
+
+
+def _facts(metrics: Metrics) -> str:
+    """Reward, bias and rates of the last rollout in words, means over seeds."""
+    rates = np.mean(metrics.rates, axis=0)  # [criteria, groups]
+    shown = " | ".join(" ".join("?" if np.isnan(x) else f"{x:.3f}" for x in row[:GROUPS_SHOWN]) for row in rates)
+    return f"reward {metrics.reward.mean():.4f}  bias {metrics.bias.mean():.4f}  rates {shown}"

@@ -1,0 +1,60 @@
+"""The methods by name. A method is one file: its settings, its state, its reward, its advantage (see `base`)."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from elbert.errors import InvalidInputError, unknown_name
+from elbert.learning.methods.a_ppo import APPO
+from elbert.learning.methods.base import Clock, FunctionMethod, Method, weighed
+from elbert.learning.methods.bias_limit import BiasLimit, Choice, Controller
+from elbert.learning.methods.elbert_po import ElbertPO, fair_advantage
+from elbert.learning.methods.g_ppo import GPPO
+from elbert.learning.methods.r_ppo import RPPO
+
+MethodLike: TypeAlias = str | type[Method] | Method | Callable[..., Any]
+"""A method's name, its class, the method with its settings, or a function from estimates to an advantage."""
+
+METHODS: dict[str, type[Method]] = {}
+"""The registered methods, by name."""
+
+
+def register(method: type[Method]) -> None:
+    """Make a method known by its name, to Python and the command line alike."""
+    if not method.name:
+        raise InvalidInputError(f'{method.__name__} has no name. Give it one: name: ClassVar[str] = "my-method".')
+    if METHODS.get(method.name, method) is not method:
+        raise InvalidInputError(f"A method is called {method.name!r} already. Give another name.")
+    METHODS[method.name] = method
+
+
+for _method in (ElbertPO, GPPO, RPPO, APPO):
+    register(_method)
+
+
+def get_method(name: str) -> type[Method]:
+    """The class of the method of this name; an unknown one is refused with the nearest known."""
+    if name in METHODS:
+        return METHODS[name]
+    if name.lower() == "ppo":  # nearest by letters would be r-ppo, which is another baseline
+        raise InvalidInputError(f"No method is called {name!r}. Plain PPO is 'g-ppo'. Known: {', '.join(METHODS)}.")
+    raise unknown_name("method", name, METHODS)
+
+
+__all__ = [
+    "APPO",
+    "GPPO",
+    "METHODS",
+    "RPPO",
+    "BiasLimit",
+    "Choice",
+    "Clock",
+    "Controller",
+    "ElbertPO",
+    "FunctionMethod",
+    "Method",
+    "MethodLike",
+    "fair_advantage",
+    "get_method",
+    "register",
+    "weighed",
+]

@@ -1,0 +1,64 @@
+"""A policy acts: observations are normalised, the actor gives a distribution, an action is drawn from it."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+
+from elbert.learning.distributions import Distribution
+from elbert.learning.networks import Model, Moments, Weights
+from elbert.learning.settings import Settings
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a learner must know of a problem."""
+
+    observation: int  # numbers in one observation
+    actions: Distribution
+    criteria: tuple[str, ...]
+    groups: int
+
+    @property
+    def signals(self) -> int:
+        """The reward, and supply and demand of every criterion and group."""
+        return 1 + 2 * len(self.criteria) * self.groups
+
+
+class Policy(NamedTuple):
+    """What acts: the weights, and the moments by which observations are normalised."""
+
+    weights: Weights
+    moments: Moments
+
+
+class Acted(NamedTuple):
+    """An action of every copy."""
+
+    action: jax.Array  # [N, ...] as sampled; `Distribution.to_env` makes it the environment's
+    log_prob: jax.Array  # [N]
+
+
+def model_for(settings: Settings, shape: Shape) -> Model:
+    """The networks that learn a problem of this shape."""
+    return Model(settings, shape.observation, shape.signals, shape.actions)
+
+
+def act(
+    model: Model, policy: Policy, observations: jax.Array, noise: jax.Array, *, deterministic: bool = False
+) -> Acted:
+    """Actions from observations and noise, or the most probable ones. [N, observation], [N, ...]"""
+    numbers = model.policy(policy.weights, model.normalised(policy.moments, observations))
+    distribution = model.distribution
+    action = distribution.mode(numbers) if deterministic else distribution.sample(numbers, noise)
+    return Acted(action, distribution.log_prob(numbers, action))
+
+
+@partial(jax.jit, static_argnums=(0, 4))
+def act_from_key(
+    model: Model, policy: Policy, observations: jax.Array, key: jax.Array, deterministic: bool = False
+) -> Acted:
+    """`act` with noise drawn from a key, compiled."""
+    noise = model.distribution.noise(key, (observations.shape[0],))
+    return act(model, policy, observations, noise, deterministic=deterministic)

@@ -1,0 +1,120 @@
+"""Where experience comes from: compiled worlds and users' environments behind one signature.
+
+    start      where the copies stand before the first step
+    collect    many steps of every copy under a policy, episodes following one another: what is learned from
+    play       whole episodes, added up: what a policy is judged by
+
+A third kind of environment, say a remote one, would be one more class. Nobody else asks which kind it is.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+
+from elbert.envs import World
+from elbert.learning.estimates import Rollout
+from elbert.learning.networks import Model
+from elbert.learning.policy import Policy, Shape
+from elbert.progress import Tell, tell_nobody
+
+SingleEnv: TypeAlias = gymnasium.Env[Any, Any]
+Environment: TypeAlias = str | World | SingleEnv | gymnasium.vector.VectorEnv[Any, Any, Any] | Callable[[], SingleEnv]
+"""A name, a world, one environment, a function that makes one, or a vector environment."""
+
+
+class Episodes(NamedTuple):
+    """Sums over each episode."""
+
+    reward: Any  # [episodes]
+    length: Any  # [episodes] steps
+    supply: Any  # [episodes, criteria, groups]
+    demand: Any  # [episodes, criteria, groups]
+
+    @classmethod
+    def none(cls, episodes: int, criteria: int, groups: int, kind: Any) -> "Episodes":
+        """Sums before the first step, as arrays of `kind` (`numpy` or `jax.numpy`)."""
+        amounts = kind.zeros((episodes, criteria, groups), "float32" if kind is jnp else float)
+        return cls(amounts[:, 0, 0], amounts[:, 0, 0], amounts, amounts)
+
+    def with_step(self, step: Any, counted: Any, kind: Any) -> "Episodes":
+        """The sums with one step of every episode that is counted; `step` has reward, supply and demand."""
+        now = Episodes(step.reward, kind.ones(len(counted), self.length.dtype), step.supply, step.demand)
+        return jax.tree.map(
+            lambda total, x: total + kind.where(counted.reshape(-1, *(1,) * (x.ndim - 1)), x, 0.0), self, now
+        )
+
+
+class Collected(NamedTuple):
+    """What `collect` gives, with the members in front of every array."""
+
+    copies: Any  # where the copies stand afterwards
+    rollout: Rollout  # [members, T, N, ...] each
+    key: jax.Array  # [members] from which training goes on
+    restarted: bool  # whether the rollout began with new episodes
+
+
+class Simulator(ABC):
+    """Where a policy acts."""
+
+    name: str
+    shape: Shape
+    source: Environment  # what the user gave
+    parameters: dict[str, Any] | None = None  # of a named world, ready for JSON; None for everything else
+    horizon: int | None = None  # steps of an episode, where that is known beforehand
+    copies: int | None = None  # number of copies where it is fixed; None if any number can be had
+    members: int | None = None  # number of members that can be trained together; None for any
+    pure: bool = False  # whether `collect` can be compiled; equal simulators are then compiled once
+
+    @property
+    @abstractmethod
+    def observation_shape(self) -> tuple[int, ...] | None:
+        """The shape of one observation; None if it is not a Box, whose observations come flattened."""
+
+    @abstractmethod
+    def start(self, key: jax.Array, copies: int) -> Any:
+        """Where the copies of one member stand before the first step."""
+
+    @abstractmethod
+    def collect(
+        self,
+        model: Model,
+        policies: Policy,
+        copies: Any,
+        keys: jax.Array,
+        *,
+        steps: int,
+        restart: bool,
+        at: tuple[int, int] | None,
+    ) -> Collected:
+        """Let every copy make this many steps; an ended episode is followed by a new one.
+
+        Args:
+            model: the networks.
+            policies: of the members.
+            copies: where they stand.
+            keys: [members] randomness of policies and worlds.
+            steps: of every copy.
+            restart: whether new episodes begin with this rollout.
+            at: seed of the first member and number of the iteration, for environments that bring a random generator
+                of their own; None where everything is compiled.
+        """
+
+    @abstractmethod
+    def play(
+        self,
+        model: Model,
+        policy: Policy,
+        *,
+        episodes: int,
+        seed: int,
+        deterministic: bool = False,
+        progress: Tell = tell_nobody,
+    ) -> Episodes:
+        """Sums over this many whole episodes."""
+
+    def forget(self) -> None:  # noqa: B027 - most have nothing to forget
+        """Drop episodes under way: the training goes on from a stored state."""

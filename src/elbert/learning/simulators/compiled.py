@@ -1,0 +1,197 @@
+"""Compiled worlds: many copies, many steps, many members in one program."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from elbert.envs import World
+from elbert.learning.distributions import distribution_for
+from elbert.learning.estimates import Rollout
+from elbert.learning.networks import Model
+from elbert.learning.policy import Policy, Shape, act
+from elbert.learning.simulators.base import Collected, Environment, Episodes, Simulator
+from elbert.progress import Progress, Tell, tell_nobody
+
+AT_ONCE = 1024
+"""Episodes that are played side by side."""
+
+
+class Copies(NamedTuple):
+    """Where the copies of a world stand."""
+
+    states: Any  # [N, ...] each leaf
+    observations: jax.Array  # [N, ...] of the observation space
+
+
+class CompiledSimulator(Simulator):
+    """A world: everything is compiled, members side by side. Worlds with the same numbers are compiled once."""
+
+    pure = True
+
+    def __init__(self, world: World, name: str, source: Environment, parameters: dict[str, Any] | None = None) -> None:
+        """The world, its name for people, and what the user gave."""
+        self.world, self.name, self.source, self.parameters = world, name, source, parameters
+        self.horizon = int(world.horizon)
+        self.shape = Shape(
+            observation=int(np.prod(world.observation_space.shape)),
+            actions=distribution_for(world.action_space),
+            criteria=tuple(criterion.name for criterion in world.benefit.criteria),
+            groups=world.groups,
+        )
+        leaves, structure = jax.tree.flatten(world)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        self._identity = structure, tuple((array.dtype.str, array.shape, array.tobytes()) for array in arrays)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CompiledSimulator) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity[1])
+
+    @property
+    def observation_shape(self) -> tuple[int, ...] | None:
+        """That of the world's Box."""
+        return tuple(self.world.observation_space.shape)
+
+    def start(self, key: jax.Array, copies: int) -> Copies:
+        """Copies at the start of their episodes. [N, ...] each"""
+        return jax.block_until_ready(_start(self, key, copies))
+
+    def collect(self, model: Model, policies: Policy, copies: Any, keys: jax.Array, **how: Any) -> Collected:
+        """A scan over time, vmapped over members; see `Simulator.collect`."""
+        world, count = self.world, copies.observations.shape[1]
+
+        def of_one(policy: Policy, copies: Copies, key: jax.Array) -> tuple[Copies, Rollout, jax.Array]:
+            key, key_rollout, key_reset = jax.random.split(key, 3)
+            begin = start(world, key_reset, count) if how["restart"] else copies
+            return (*collect(world, model, policy, begin, key_rollout, how["steps"]), key)
+
+        copies, rollout, keys = jax.vmap(of_one)(policies, copies, keys)
+        return Collected(copies, rollout, keys, restarted=how["restart"])
+
+    def play(self, model: Model, policy: Policy, *, deterministic: bool = False, **how: Any) -> Episodes:
+        """`AT_ONCE` episodes side by side; see `Simulator.play`."""
+        return play_in_chunks(
+            lambda key, count: _play(self.world, model, policy, key, count, deterministic),
+            **how,
+        )
+
+
+def start(world: World, key: jax.Array, copies: int) -> Copies:
+    """Copies of a world at the start of their episodes. [N, ...] each"""
+    return Copies(*jax.vmap(world.reset)(jax.random.split(key, copies)))
+
+
+def collect(
+    world: World, model: Model, policy: Policy, copies: Copies, key: jax.Array, steps: int
+) -> tuple[Copies, Rollout]:
+    """Let every copy of a world make this many steps under the policy; an ended episode is followed by a new one.
+
+    The randomness of all steps is drawn ahead: in one piece it costs a fraction of what it costs step by step.
+    """
+    count = copies.observations.shape[0]
+    key_actions, key_steps, key_resets = jax.random.split(key, 3)
+    noise = model.distribution.noise(key_actions, (steps, count))
+    keys = jax.random.split(key_steps, (steps, count))
+    resets = jax.random.split(key_resets, steps)
+
+    def step_all(copies: Copies, now: Any) -> tuple[Copies, Rollout]:
+        noise_now, key_now, key_reset = now
+        flat = copies.observations.reshape(count, -1)
+        action, log_prob = act(model, policy, flat, noise_now)
+        states, step = jax.vmap(world.step)(key_now, copies.states, model.distribution.to_env(action))
+        ended = step.terminated | step.truncated
+
+        def with_resets() -> Copies:
+            fresh = start(world, key_reset, count)
+            return jax.tree.map(
+                lambda new, old: jnp.where(ended.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
+                fresh,
+                Copies(states, step.observation),
+            )
+
+        after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: Copies(states, step.observation))
+        shown = Rollout(
+            observation=flat,
+            next_observation=step.observation.reshape(count, -1),
+            action=action,
+            log_prob=log_prob,
+            reward=step.reward,
+            supply=step.supply,
+            demand=step.demand,
+            terminated=step.terminated,
+            truncated=step.truncated,
+            counted=jnp.ones(count, bool),
+        )
+        return after, shown
+
+    return jax.lax.scan(step_all, copies, (noise, keys, resets))
+
+
+def play(world: World, act: Callable[[jax.Array, Copies], Any], key: jax.Array, count: int) -> Episodes:
+    """Sums over `count` whole episodes side by side, for a function from (key, copies) to actions. Can be jitted."""
+    key_start, key_course = jax.random.split(key)
+
+    def going(carry: Any) -> jax.Array:
+        return carry[2].any() & (carry[3] < world.horizon)
+
+    def step_all(carry: Any) -> Any:
+        copies, sums, alive, time = carry
+        key_noise, key_steps = jax.random.split(jax.random.fold_in(key_course, time))
+        keys = jax.random.split(key_steps, count)
+        states, step = jax.vmap(world.step)(keys, copies.states, act(key_noise, copies))
+        sums = sums.with_step(step, alive, jnp)
+        return Copies(states, step.observation), sums, alive & ~(step.terminated | step.truncated), time + 1
+
+    nothing = Episodes.none(count, len(world.benefit.criteria), world.groups, jnp)
+    begin = (start(world, key_start, count), nothing, jnp.ones(count, bool), jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(going, step_all, begin)[1]
+
+
+def play_in_chunks(
+    play: Callable[[jax.Array, int], Episodes], *, episodes: int, seed: int, progress: Tell = tell_nobody
+) -> Episodes:
+    """Episodes from a function that plays a number of them from a key, `AT_ONCE` of them side by side."""
+    chunks = -(-episodes // AT_ONCE)
+    size = -(-episodes // chunks)
+    played = []
+    for i in range(chunks):
+        key = jax.random.fold_in(jax.random.key(seed), i)
+        played.append(jax.tree.map(np.asarray, play(key, size)))
+        progress(Progress("evaluating", min(episodes, size * (i + 1)), episodes, "episodes"))
+    return Episodes(*(np.concatenate(sums)[:episodes].astype(float) for sums in zip(*played, strict=True)))
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _start(simulator: CompiledSimulator, key: jax.Array, copies: int) -> Copies:
+    return start(simulator.world, key, copies)
+
+
+@partial(jax.jit, static_argnums=(1, 4, 5))
+def _play(world: World, model: Model, policy: Policy, key: jax.Array, count: int, deterministic: bool) -> Episodes:
+    def acts(key: jax.Array, copies: Copies) -> jax.Array:
+        noise = model.distribution.noise(key, (count,))
+        flat = copies.observations.reshape(count, -1)
+        return model.distribution.to_env(act(model, policy, flat, noise, deterministic=deterministic).action)
+
+    return play(world, acts, key, count)
+
+
+@jax.custom_batching.custom_vmap
+def _any_in_any_member(flags: jax.Array) -> jax.Array:
+    """Whether any flag is set, in any of the members that are mapped over.
+
+    Under vmap a plain `any` would differ from member to member, `cond` would become a choice between two results, and
+    every step would pay for resets that hardly ever happen. Which copies are reset is decided by their own flags.
+    """
+    return flags.any()
+
+
+@_any_in_any_member.def_vmap
+def _any_in_all_members(axis_size: int, in_batched: Any, flags: jax.Array) -> tuple[jax.Array, bool]:
+    del axis_size, in_batched
+    return _any_in_any_member(flags), False

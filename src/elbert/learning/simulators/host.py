@@ -1,0 +1,128 @@
+"""Users' environments: Gymnasium steps them on the host, the policy is compiled."""
+
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+
+from elbert.envs.gym_infos import VectorSteps
+from elbert.errors import InvalidInputError
+from elbert.learning.distributions import distribution_for
+from elbert.learning.estimates import Rollout
+from elbert.learning.networks import Model
+from elbert.learning.policy import Policy, Shape, act_from_key
+from elbert.learning.simulators.base import Collected, Environment, Episodes, Simulator
+from elbert.progress import Progress, Tell, tell_nobody
+
+LONGEST_EPISODE = 100_000
+"""Steps after which an episode counts as one that never ends."""
+
+
+class HostSimulator(Simulator):
+    """A user's vector environment: Gymnasium steps it on the host, the policy is compiled."""
+
+    members = 1
+
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], name: str, source: Environment) -> None:
+        """Ask the environment for its groups and criteria by one step, which belongs to no episode that counts."""
+        self.name, self.source, self.copies = name, source, env.num_envs
+        self._space = env.single_observation_space
+        self._steps = VectorSteps(env)
+        self._observations: Any = None  # [N, observation] before the next step; None before the first episode
+        actions = distribution_for(env.single_action_space)
+        self._steps.probe()
+        self.shape = Shape(self._steps.observation_size, actions, self._steps.criteria, self._steps.groups)
+
+    @property
+    def observation_shape(self) -> tuple[int, ...] | None:
+        """That of the environment's Box, if it has one."""
+        return tuple(self._space.shape) if isinstance(self._space, gymnasium.spaces.Box) else None
+
+    def start(self, key: jax.Array, copies: int) -> None:
+        """The copies live in the environment: nothing is carried along."""
+        del key, copies
+        self.forget()
+
+    def forget(self) -> None:
+        """The next rollout begins with new episodes."""
+        self._observations = None
+
+    def collect(self, model: Model, policies: Policy, copies: Any, keys: jax.Array, **how: Any) -> Collected:
+        """Step by step on the host, for the only member; see `Simulator.collect`."""
+        policy = jax.tree.map(lambda x: x[0], policies)
+        restart = how["restart"] or self._observations is None
+        if restart:
+            self._restart(*how["at"])
+        key = jax.random.fold_in(keys[0], 1)
+        rows = [self._step(model, policy, one) for one in jax.random.split(key, how["steps"])]
+        rollout = Rollout(*(np.stack(columns)[None] for columns in zip(*rows, strict=True)))
+        return Collected(copies, rollout, keys, restarted=restart)
+
+    def play(
+        self,
+        model: Model,
+        policy: Policy,
+        *,
+        episodes: int,
+        seed: int,
+        deterministic: bool = False,
+        progress: Tell = tell_nobody,
+    ) -> Episodes:
+        """Every copy plays the same number of episodes, so that short ones are not preferred."""
+        self._restart(seed)
+        count = self._steps.copies
+        rounds = -(-episodes // count)
+        nothing = Episodes.none(count, len(self.shape.criteria), self.shape.groups, np)
+        sums, ended_at = nothing, np.zeros(count, int)
+        played: list[list[Any]] = [[None] * count for _ in range(rounds)]
+        key, time = jax.random.key(seed), 0
+        while (ended_at < rounds).any():
+            step = self._step(model, policy, jax.random.fold_in(key, time), deterministic=deterministic)
+            time += 1
+            sums = sums.with_step(step, (ended_at < rounds) & step.counted, np)
+            over = np.flatnonzero((step.terminated | step.truncated) & (ended_at < rounds))
+            for copy in over:
+                played[ended_at[copy]][copy] = [total[copy].copy() for total in sums]
+                for total in sums:
+                    total[copy] = 0.0
+            ended_at[over] += 1
+            if over.size:
+                progress(Progress("evaluating", min(episodes, int(ended_at.sum())), episodes, "episodes"))
+            self._check_ends(sums)
+        self.forget()
+        # round by round, so that leaving out the surplus leaves out the last round's
+        rows = [sums for episodes_of_round in played for sums in episodes_of_round][:episodes]
+        return Episodes(*(np.stack(columns) for columns in zip(*rows, strict=True)))
+
+    def _restart(self, *seed: int) -> None:
+        """New episodes. The seed is hashed: Gymnasium gives copy i the seed + i, and neighbours would share them."""
+        words = np.random.SeedSequence(seed).generate_state(1)
+        self._observations = self._steps.reset(int(words[0] // 2))
+
+    def _step(self, model: Model, policy: Policy, key: jax.Array, *, deterministic: bool = False) -> Rollout:
+        """One step of every copy under the policy. [N, ...] each"""
+        before = self._observations
+        action, log_prob = (np.asarray(x) for x in act_from_key(model, policy, before, key, deterministic))
+        step = self._steps.step(model.distribution.to_env(action))
+        self._observations = step.next_observation
+        return Rollout(
+            observation=before,
+            next_observation=step.final_observation,
+            action=action,
+            log_prob=log_prob,
+            reward=step.reward,
+            supply=step.supply,
+            demand=step.demand,
+            terminated=step.terminated,
+            truncated=step.truncated,
+            counted=step.counted,
+        )
+
+    def _check_ends(self, sums: Episodes) -> None:
+        longest = int(sums.length.max())
+        if longest >= LONGEST_EPISODE:
+            raise InvalidInputError(
+                f"An episode of {self.name} has not ended after {longest:,} steps. A policy is judged by whole "
+                "episodes: let them end, or wrap the environment in gymnasium.wrappers.TimeLimit."
+            )
