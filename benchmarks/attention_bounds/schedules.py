@@ -82,7 +82,7 @@ def improve(
             return np.asarray(supply), np.asarray(demand)
 
         def worth(supply: Array, demand: Array) -> Array:  # [..., sites] -> [...]
-            rates = ratio(supply, demand)
+            rates = ratio(supply, demand, otherwise=np.nan)
             bias = np.nan_to_num(np.nanmax(rates, axis=-1) - np.nanmin(rates, axis=-1))
             return (gain * supply - cost * demand).sum(axis=-1) / horizon - _fine(bias, max_bias)
 

@@ -8,8 +8,8 @@ per site:
 
 where gain = reward_found + cost_missed, cost = cost_missed and Y ~ Poisson(rate_gt). For any prices this is at least
 what any policy reaches, however it acts: only that the units of a step add up is relaxed. Backward induction over the
-site's rates, which lie on a grid (multiples of `fall`), finds each maximum. Good prices are stored for the named worlds;
-`benchmarks/attention_bounds` in the repository finds them.
+site's rates, which lie on a grid (multiples of `fall`), finds each maximum. Good prices are stored for the named
+worlds; `benchmarks/attention_bounds` in the repository finds them.
 """
 
 import json

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from elbert.fairness.arrays import Array
+Array = np.ndarray[Any, Any]
 
 
-def ratio(supply: Array, demand: Array, otherwise: Any = np.nan) -> Array:
+def ratio(supply: Array, demand: Array, *, otherwise: Any) -> Array:
     """S / D where there is demand, and `otherwise` where there is none."""
     due = demand > 0
     return np.where(due, supply / np.where(due, demand, 1.0), otherwise)

@@ -9,16 +9,14 @@ there is no end.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError
-from elbert.exact.band import ratio
+from elbert.exact.band import Array, ratio
 from elbert.fairness.arrays import ArrayLike, as_array, as_pair
-
-Array = np.ndarray[Any, Any]
 
 STOCHASTIC_TOLERANCE = 1e-8
 """How far the sum of a row of probabilities may be from 1 because of rounding."""
