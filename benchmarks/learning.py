@@ -3,95 +3,96 @@
     python benchmarks/learning.py [--out FOLDER] [--seeds 3] [ENV ...]
 
 In the three environments of the paper's main figure ELBERT-PO is trained once per seed, each in a process of its own
-that compiles everything anew; its wall time is that of the whole command `elbert train`, evaluation included. All other
-trainings run their seeds side by side. Every number is of the default evaluation protocol. What is finished is not run
-again.
+that compiles everything; the wall time is that of the whole process, evaluation included. All other trainings run
+their seeds side by side. Every number is of the default evaluation protocol. What is finished is not run again.
 """
 
 import argparse
-import json
-import os
-import platform
-import subprocess
-import sys
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from cold import Timed, machine, train_cold
 
-GOALS = {  # environment: seconds, reward at least, bias at most
-    "lending": (90, 0.183, 0.015),
-    "attention-harder": (120, -2.05, 0.025),
-    "infectious-harder": (120, 0.188, 0.04),
+from elbert.experiments.jobs import Job
+from elbert.experiments.paper import MAIN, ORIGINAL
+from elbert.experiments.published import published
+from elbert.tables import Column, Table, number
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a training should reach, in the mean over seeds."""
+
+    seconds: float  # at most, for each seed
+    reward: float  # at least
+    bias: float  # at most
+
+    def verdict(self, levels: np.ndarray, seconds: Sequence[float]) -> str:
+        """Whether it was reached. levels: [seeds, (reward, bias)]"""
+        reward, bias = levels.mean(axis=0)
+        met = max(seconds) <= self.seconds and reward >= self.reward and bias <= self.bias
+        return f"{'met' if met else 'NOT MET'}: {self.seconds:g} s, {self.reward} / {self.bias}"
+
+
+METHODS = ("elbert-po", "g-ppo")
+GOALS = {
+    ("lending", "elbert-po"): Goal(90, 0.183, 0.015),
+    ("attention-harder", "elbert-po"): Goal(120, -2.05, 0.025),
+    ("infectious-harder", "elbert-po"): Goal(120, 0.188, 0.04),
 }
-PUBLISHED = {
-    "lending": {"elbert-po": (0.182, 0.024), "g-ppo": (0.150, 0.158)},
-    "attention-harder": {"elbert-po": (-2.302, 0.037), "g-ppo": (-2.398, 0.314)},
-    "infectious-harder": {"elbert-po": (0.177, 0.047), "g-ppo": (0.176, 1.264)},
-}
-ORIGINALS = ("attention", "infectious")
-COLD = os.environ | {"ELBERT_COMPILATION_CACHE": ""}
+COLUMNS = (
+    Column("environment"),
+    Column("method"),
+    Column("reward", right=True),
+    Column("bias", right=True),
+    Column("reward / bias per seed"),
+    Column("published"),
+    Column("wall time"),
+    Column("goal"),
+)
 
 
-def trained(folder: Path, env: str, method: str, options: list[str]) -> tuple[dict[str, Any], float]:
-    """The evaluation of a training and the wall time of its command."""
-    kept = folder / "wall.json"
-    if not kept.exists():
-        command = [sys.executable, "-m", "elbert", "train", env, "--method", method, *options, "--json"]
-        begun = time.monotonic()
-        subprocess.run([*command, "--out", str(folder), "--resume"], check=True, env=COLD, stdout=subprocess.DEVNULL)
-        kept.write_text(json.dumps(time.monotonic() - begun))
-    return json.loads((folder / "evaluation.json").read_text()), json.loads(kept.read_text())
+def jobs_for(env: str, method: str, seeds: int) -> list[Job]:
+    """A job for each seed where the time of one is a goal; otherwise one job for all seeds."""
+    if (env, method) in GOALS:
+        return [Job(env, method, seeds=(seed,)) for seed in range(seeds)]
+    return [Job(env, method, seeds=seeds)]
 
 
-def levels(result: dict[str, Any]) -> list[tuple[float, float]]:
-    """Reward and bias of each seed."""
-    each = result.get("seeds", [result])
-    return [(one["reward"]["mean"], one["bias"]["estimate"]) for one in each]
-
-
-def row(env: str, method: str, found: list[tuple[float, float]], walls: list[float], note: str) -> str:
+def row(env: str, method: str, trainings: Sequence[Timed]) -> tuple[str, ...]:
     """One line of the table."""
-    reward, bias = np.mean(found, axis=0)
-    published = PUBLISHED.get(env, {}).get(method)
-    theirs = "" if published is None else f"{published[0]:.3f} / {published[1]:.3f}"
-    singles = ", ".join(f"{r:.4f} / {b:.4f}" for r, b in found)
-    wall = f"{np.mean(walls):.0f} s (longest {max(walls):.0f} s)" if len(walls) > 1 else f"{walls[0]:.0f} s for all"
-    return f"| {env} | {method} | {reward:.4f} | {bias:.4f} | {singles} | {theirs} | {wall} | {note} |"
+    singles = [single for training in trainings for single in training.result.singles]
+    levels = np.array([(single.reward.mean, single.worst.bias.estimate) for single in singles])
+    seconds = [training.seconds for training in trainings]
+    theirs, goal = published().level(env, method), GOALS.get((env, method))
+    together = f"{seconds[0]:.0f} s for all"
+    return (
+        env,
+        method,
+        *(number(level) for level in levels.mean(axis=0)),
+        ", ".join(f"{reward:.4f} / {bias:.4f}" for reward, bias in levels),
+        "" if theirs is None else f"{theirs.reward:.3f} / {theirs.bias:.3f}",
+        f"{np.mean(seconds):.0f} s (longest {max(seconds):.0f} s)" if len(seconds) > 1 else together,
+        "" if goal is None else goal.verdict(levels, seconds),
+    )
 
 
 def main() -> None:
     """Train, evaluate, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("env", nargs="*", default=[*GOALS, *ORIGINALS])
+    parser.add_argument("env", nargs="*", default=[*MAIN, *ORIGINAL])
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark"))
     parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print("| environment | method | reward | bias | per seed | published | wall time | goal |")
-    print("| --- | --- | ---: | ---: | --- | --- | --- | --- |")
-    for env in given.env:
-        base: float | None = None
-        for method in ("elbert-po", "g-ppo"):
-            folder = given.out / f"{env}-{method}"
-            if env in GOALS and method == "elbert-po":
-                parts = [trained(folder / f"seed-{s}", env, method, ["--seed", str(s)]) for s in range(given.seeds)]
-                found = [levels(result)[0] for result, _ in parts]
-                walls = [wall for _, wall in parts]
-                reward, bias = np.mean(found, axis=0)
-                seconds, least, most = GOALS[env]
-                met = max(walls) <= seconds and reward >= least and bias <= most
-                note = f"{'met' if met else 'NOT MET'}: {seconds} s, {least} / {most}"
-            else:
-                result, wall = trained(folder, env, method, ["--seeds", str(given.seeds)])
-                found, walls, note = levels(result), [wall], ""
-            reward, bias = np.mean(found, axis=0)
-            if env in ORIGINALS and method == "g-ppo" and base is not None:
-                worse = (reward - base) / abs(reward)
-                note = f"elbert-po's reward is {100 * worse:.1f} % below this" if worse > 0 else "elbert-po earns more"
-            base = float(reward)
-            print(row(env, method, found, walls, note), flush=True)
+    options = parser.parse_args()
+    rows = [
+        row(env, method, [train_cold(job, options.out) for job in jobs_for(env, method, options.seeds)])
+        for env in options.env
+        for method in METHODS
+    ]
+    print(machine())
+    print(Table(COLUMNS, tuple(rows)).to_markdown())
 
 
 if __name__ == "__main__":

@@ -14,6 +14,15 @@ import numpy as np
 
 from elbert.experiments.evaluate import evaluate, protocol_for
 from elbert.experiments.run_folder import RunFolder
+from elbert.tables import Column, Table, number
+
+COLUMNS = (
+    Column("run"),
+    Column("bias, all episodes", right=True),
+    Column("with 1 added", right=True),
+    Column("published size: mean, deviation", right=True),
+    Column("with 1 added: mean, deviation", right=True),
+)
 
 
 def largest_difference(supply: np.ndarray, demand: np.ndarray) -> np.ndarray:
@@ -21,31 +30,35 @@ def largest_difference(supply: np.ndarray, demand: np.ndarray) -> np.ndarray:
     return np.ptp(supply.sum(axis=-2) / demand.sum(axis=-2), axis=-1)
 
 
+def row(path: Path) -> tuple[str, ...]:
+    """One line of the table: means over the seeds of a run."""
+    levels = []
+    for place, agent in enumerate(RunFolder(path).agents()):
+        protocol = protocol_for("paper", agent.about.env)
+        totals = evaluate(agent, seed=1 + place).report.totals
+        supply, demand = totals.supply[:, 0], totals.demand[:, 0]
+        parts = len(supply) // protocol.episodes
+        small = [x[: parts * protocol.episodes].reshape(parts, protocol.episodes, -1) for x in (supply, demand)]
+        biases = [largest_difference(supply, demand + extra) for extra in (0.0, protocol.extra_demand)]
+        for extra in (0.0, protocol.extra_demand):
+            each = largest_difference(small[0], small[1] + extra)
+            biases += [each.mean(), each.std()]
+        levels.append(biases)
+    whole, added, mean, deviation, mean_added, deviation_added = np.mean(levels, axis=0)
+    return (
+        path.name.rpartition("-")[0],
+        number(whole),
+        number(added),
+        f"{mean:.4f}, {deviation:.4f}",
+        f"{mean_added:.4f}, {deviation_added:.4f}",
+    )
+
+
 def main() -> None:
     """Evaluate, cut, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", nargs="+", type=Path)
-    print(
-        "| run | bias, all episodes | with 1 added | published size: mean, deviation | with 1 added: mean, deviation |"
-    )
-    print("| --- | ---: | ---: | ---: | ---: |")
-    for path in parser.parse_args().run:
-        rows = []
-        for i, agent in enumerate(RunFolder(path).agents()):
-            plan = protocol_for("paper", agent.about.env)
-            totals = evaluate(agent, seed=1 + i).report.totals
-            supply, demand = totals.supply[:, 0], totals.demand[:, 0]
-            parts = len(supply) // plan.episodes
-            cut = [x[: parts * plan.episodes].reshape(parts, plan.episodes, -1) for x in (supply, demand)]
-            small = [largest_difference(cut[0], cut[1] + extra) for extra in (0.0, plan.extra_demand)]
-            whole = [largest_difference(supply, demand + extra) for extra in (0.0, plan.extra_demand)]
-            rows.append([*whole, *(f(x) for x in small for f in (np.mean, np.std))])
-        mean = np.mean(rows, axis=0)
-        print(
-            f"| {path.name.rpartition('-')[0]} | {mean[0]:.4f} | {mean[1]:.4f} | {mean[2]:.4f}, {mean[3]:.4f} "
-            f"| {mean[4]:.4f}, {mean[5]:.4f} |",
-            flush=True,
-        )
+    print(Table(COLUMNS, tuple(row(path) for path in parser.parse_args().run)).to_markdown())
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ import numpy as np
 from PIL import Image
 
 import elbert
+from elbert.envs import ENTRIES
 from elbert.files import write_whole
-from elbert.gym_ids import IDS
 from elbert.report.frontier import write_frontier
-from elbert.report.scatter import Point, point_of
+from elbert.report.scatter import Point
 
 Policy = Callable[[Any], Any]
 
@@ -53,9 +53,8 @@ SHOTS: dict[str, tuple[Policy, int]] = {
 
 def main() -> None:
     """Write docs/images/NAME.png for every world."""
-    for identifier, name in IDS.items():
-        policy, steps = SHOTS[name]
-        env = gymnasium.make(identifier, render_mode="rgb_array")
+    for name, (policy, steps) in SHOTS.items():
+        env = gymnasium.make(ENTRIES[name].id, render_mode="rgb_array")
         observation, _ = env.reset(seed=3)
         for _ in range(steps):
             observation, *_ = env.step(policy(observation))
@@ -69,7 +68,10 @@ def frontier() -> None:
     """Write docs/images/frontier-lending.png: what docs/data/main.json holds of lending, beside the best possible."""
     here = Path(__file__).parent
     rows = [row for row in json.loads((here / "data" / "main.json").read_text())["rows"] if row["env"] == "lending"]
-    ours = [point for row in rows if (point := point_of(row["label"], row))]
+    ours = [
+        Point(row["label"], row["bias"]["estimate"], row["reward"]["mean"], row["bias"]["ci"], row["reward"]["ci"])
+        for row in rows
+    ]
     theirs = [Point(row["label"], row["published"]["bias"], row["published"]["reward"]) for row in rows]
     with TemporaryDirectory() as folder:
         written = write_frontier(elbert.frontier("lending"), Path(folder), points=ours, theirs=theirs)

@@ -16,8 +16,8 @@ def run(*arguments, cwd=None):
 def test_temporal_prints_the_table_and_writes_everything(tmp_path):
     done = run("reproduce", "temporal", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
-    assert "long-term bias (total approved / total applicants)         0.9802         0.9802" in done.stdout
-    assert "sum of step-wise differences (Wen 2021, Chi 2022)          0.0000         0.9900" in done.stdout
+    assert "long-term bias (total approved / total applicants)        0.9802        0.9802" in done.stdout
+    assert "sum of step-wise differences (Wen 2021, Chi 2022)         0.0000        0.9900" in done.stdout
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {"temporal.md", "temporal.json", "temporal.png", "temporal.svg"}
     assert ET.parse(tmp_path / "out" / "temporal.svg").getroot().tag.endswith("svg")  # noqa: S314  (our own file)

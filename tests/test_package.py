@@ -33,37 +33,29 @@ def test_import_loads_nothing_heavy():
     }
 
 
-def test_the_ids_are_there_whichever_is_imported_first():
-    use = "spec = gymnasium.spec('elbert/Lending-v0'); print(spec.vector_entry_point)"
-    for first, second in (("elbert", "gymnasium"), ("gymnasium", "elbert")):
-        code = f"import {first}\nimport {second}\n{use}"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "elbert.gym_ids:make_vector_env"
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "import gymnasium, elbert",
+        "import elbert, gymnasium; gymnasium.register_envs(elbert.envs)",
+        "import elbert, gymnasium; elbert.make_world('lending')",
+    ],
+)
+def test_gymnasium_knows_the_worlds(statements):
+    code = f"{statements}\nprint(gymnasium.spec('elbert/Lending-v0').vector_entry_point)"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "elbert.envs.registry:make_vector_env"
+
+
+def test_gymnasium_imports_elbert_where_the_id_names_it():
     code = "import gymnasium; env = gymnasium.make('elbert:elbert/Lending-v0'); print(env.reset(seed=0)[0].shape)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(11,)"
 
 
-def test_asking_for_gymnasium_is_not_importing_it():
-    code = (
-        "import elbert, importlib.util\n"
-        "assert importlib.util.find_spec('gymnasium') is not None\n"
-        "import gymnasium\n"
-        "assert 'elbert/Lending-v0' in gymnasium.registry\n"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-
-
-def test_importing_twice_registers_once():
-    code = (
-        "import sys, elbert, elbert.gym_ids as ids\n"
-        "ids.register_when_imported()\n"
-        "assert sum(type(f).__name__ == '_AfterGymnasium' for f in sys.meta_path) == 1\n"
-        "import gymnasium\n"
-        "assert not any(type(f).__name__ == '_AfterGymnasium' for f in sys.meta_path)\n"
-        "ids.register_when_imported(); ids.register()\n"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+def test_training_and_worlds_do_without_networkx():
+    code = "import elbert; env = elbert.envs.WorldEnv(elbert.make_world('infectious')); env.reset(seed=0)"
+    assert "networkx" not in modules_after(code)
 
 
 def test_numpy_users_do_not_pay_for_jax():

@@ -8,6 +8,7 @@ the total benefit it was given over the total benefit it was due, added up befor
     print(report)
 
     import gymnasium
+    gymnasium.register_envs(elbert.envs)
     env = gymnasium.make("elbert/Lending-v0")       # a world that reports supply and demand
     print(elbert.check_env(my_own_env))             # is this one ready?
 
@@ -17,10 +18,9 @@ the total benefit it was given over the total benefit it was due, added up befor
 Names are imported when first used, so that `import elbert` is quick.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from elbert.gym_ids import register_when_imported
 
 __version__ = "0.1.0"
 
@@ -83,11 +83,25 @@ __all__ = [
     "learning",
     "load",
     "make_world",
+    "register",
     "train",
     "train_many",
 ]
 
-register_when_imported()
+
+def register(thing: Any) -> Any:
+    """Make a world, a notion or a method known by its name, and return it.
+
+    Args:
+        thing: an `elbert.envs.Entry` (a world with its name and its Gymnasium id), an `elbert.fairness.Notion`, or a
+            method of training.
+    """
+    envs, notions = import_module("elbert.envs"), import_module("elbert.fairness.notions")
+    if isinstance(thing, envs.Entry):
+        return envs.register(thing)
+    if isinstance(thing, notions.Notion):
+        return notions.register_notion(thing)
+    return import_module("elbert.learning.methods").register(thing)
 
 
 def __getattr__(name: str) -> Any:
@@ -100,3 +114,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if "gymnasium" in sys.modules:  # the worlds are found by `gymnasium.make`; otherwise once `elbert.envs` is imported
+    import_module("elbert.envs")

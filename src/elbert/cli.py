@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="elbert",
-    help="Long-term fairness in sequential decisions: total benefit given over total benefit due, per group.",
+    help="Long-term fairness in sequential decisions: for each group, total benefit given over total benefit due.",
     version=__version__,
 )
 
@@ -33,18 +33,18 @@ def envs(
     Parameters
     ----------
     name
-        Which one to describe, for example lending or elbert/Lending-v0.
+        Name of the environment to describe, for example lending or elbert/Lending-v0.
     as_json
         Print JSON instead of a table.
     """
     from elbert.envs import ENTRIES, describe, get_entry
     from elbert.report.world_tables import description, listing
 
-    known = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
+    described = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
     if as_json:
-        _print_json(known[0] if name else known)
+        _print_json(described[0] if name else described)
         return
-    _console().print(description(known[0]) if name else listing(known))
+    _console().print(description(described[0]) if name else listing(described))
 
 
 @app.command
@@ -72,27 +72,27 @@ def train(
     Parameters
     ----------
     env
-        A world's name (elbert envs lists them), or module:function or file.py:function that makes an environment.
+        Name of a world (elbert envs lists them), or module:function or file.py:function that makes an environment.
     method
-        elbert-po, g-ppo, r-ppo or a-ppo.
+        elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
     preset
-        fast, paper, or the path of a TOML file.
+        fast, paper, or the path of a TOML file: the settings that are not given here.
     max_bias
-        Largest bias to be allowed: reward is maximised under this limit (elbert-po; no alpha is needed).
+        Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of alpha).
     alpha
         Weight of the bias against the reward (elbert-po).
     beta
         Temperature of the soft bias (elbert-po, three or more groups).
     steps
-        Environment steps in all.
+        Number of environment steps in all.
     seed
-        Of everything random.
+        Seed of all randomness.
     seeds
-        How many seeds to train side by side, from --seed on.
+        Number of seeds to train side by side, from --seed on.
     out
-        Folder of the run; by default a new one in runs.
+        Folder of the run; a new one in runs by default.
     resume
-        Go on with the run in --out, or else with the latest unfinished one of this environment and method in runs.
+        Resume the run in --out, or the latest unfinished run of this environment and method in runs.
     settings
         Any other setting: --set gamma=0.999 --set hidden=[64,64]. A wrong name lists them all.
     world
@@ -100,32 +100,31 @@ def train(
     evaluate
         Evaluate the trained policy.
     tensorboard
-        Also write metrics for TensorBoard (needs the extra: pip install elbert[tensorboard]).
+        Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
     as_json
         Print the evaluation as JSON.
     """
     from elbert.cli_arguments import assignments, chosen_settings, environment_from, run_folder, seeds_from
+    from elbert.experiments.evaluate import Conditions, evaluate_run
     from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.results import evaluate_run
+    from elbert.experiments.resolve import check_names
+    from elbert.experiments.run_folder import RunFolder
     from elbert.experiments.train import train_many
-    from elbert.report.live import LiveDisplay, waiting
-    from elbert.report.results import result_table
+    from elbert.report.live import ProgressDisplay
+    from elbert.report.results import result_page
 
     keep_compiled()
     folder = run_folder(env, method, out, resume=resume)
-    given = {"max_bias": max_bias, "alpha": alpha, "beta": beta, "steps": steps}
-    chosen = chosen_settings(given, settings)
-    from elbert.experiments.resolve import check_names
-
+    chosen = chosen_settings({"max_bias": max_bias, "alpha": alpha, "beta": beta, "steps": steps}, settings)
     check_names(method, chosen)
     where = environment_from(env)
-    with LiveDisplay(f"{method} on {env}") as display:
-        callbacks: list[Any] = []
-        if tensorboard:
-            from elbert.experiments.tensorboard import TensorBoard
+    callbacks: list[Any] = []
+    if tensorboard:
+        from elbert.experiments.tensorboard import TensorBoard
 
-            callbacks.append(TensorBoard(folder / "tensorboard"))
-        train_many(
+        callbacks.append(TensorBoard(folder / "tensorboard"))
+    with ProgressDisplay(f"{method} on {env}") as display:
+        agents = train_many(
             where,
             seeds=seeds_from(seed, seeds),
             method=method,
@@ -137,16 +136,18 @@ def train(
             progress=display,
             **chosen,
         )
-    if evaluate:
-        with waiting("evaluating") as tick:
-            result, _ = evaluate_run(folder, env=None if isinstance(where, str) else where, tick=tick)
-        _print_json(result) if as_json else _console().print(result_table(result))
+        result = None
+        if evaluate:
+            conditions = Conditions(env=None if isinstance(where, str) else where)
+            result = evaluate_run(RunFolder(folder), conditions, agents=agents, progress=display)
+    if result is not None:
+        _print_json(result.to_dict()) if as_json else _console().print(result_page(result))
     print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
 
 
 @app.command
 def evaluate(
-    run: Path,
+    run: str,
     *,
     protocol: str = "default",
     episodes: int | None = None,
@@ -156,94 +157,102 @@ def evaluate(
     env: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """Evaluate a run's policy, or that of all its seeds, in fresh episodes.
+    """Evaluate the policies of a run, one for each seed, in fresh episodes.
 
     Parameters
     ----------
     run
-        Folder of a run, or a rule to compare with, such as rule:lending/thresholds-2-1.
+        Folder of a run, or a rule such as rule:lending/thresholds-2-1.
     protocol
         default, or paper: the published number of episodes, horizon, and 1 added to every group's demand.
     episodes
-        How many, instead of the protocol's number.
+        Number of episodes, in place of the protocol's.
     horizon
-        Steps of an episode, instead of the protocol's number.
+        Steps of an episode, in place of the protocol's.
     seed
-        Of the episodes.
+        Seed of the episodes.
     deterministic
-        Act by the most probable action instead of sampling.
+        Take the most probable action instead of sampling one.
     env
-        Where, for a policy trained in an environment of your own: module:function or file.py:function.
+        Environment of a policy that was trained in one of your own: module:function or file.py:function.
     as_json
         Print JSON instead of a table.
     """
-    from elbert.cli_arguments import environment_from
+    from elbert.cli_arguments import environment_from, policy_from
+    from elbert.experiments.evaluate import Conditions, evaluate_policy
     from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.results import evaluate_run
-    from elbert.report.live import waiting
-    from elbert.report.results import result_table
+    from elbert.report.live import ProgressDisplay
+    from elbert.report.results import result_page
 
     keep_compiled()
-    where = None if env is None else environment_from(env)
-    changed = any(option is not None for option in (episodes, horizon)) or deterministic or seed != 1
-    how: dict[str, Any] = {"protocol": protocol, "episodes": episodes, "horizon": horizon, "seed": seed}
-    how |= {"deterministic": deterministic, "env": where}
-    with waiting("evaluating") as tick:
-        result, _ = evaluate_run(run, store=protocol == "default" and not changed, tick=tick, **how)
-    _print_json(result) if as_json else _console().print(result_table(result))
+    conditions = Conditions(
+        protocol=protocol,
+        episodes=episodes,
+        horizon=horizon,
+        seed=seed,
+        deterministic=deterministic,
+        env=None if env is None else environment_from(env),
+    )
+    with ProgressDisplay(run) as display:
+        result = evaluate_policy(policy_from(run), conditions, progress=display)
+    _print_json(result.to_dict()) if as_json else _console().print(result_page(result))
 
 
 @app.command
 def runs(
     folder: Path = Path("runs"), *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False
 ) -> None:
-    """List runs: what is there, and how it ended.
+    """List runs with their status and results.
 
     Parameters
     ----------
     folder
-        Where to look.
+        Folder to look into, with all folders below it.
     as_json
         Print JSON instead of a table.
     """
     from elbert.experiments.run_summary import find_runs
-    from elbert.report.results import runs_table
+    from elbert.report.results import runs_page
 
-    found = list(find_runs(folder))
-    _print_json([run.to_dict() for run in found]) if as_json else _console().print(runs_table(found))
+    listed = list(find_runs(folder))
+    _print_json([run.to_dict() for run in listed]) if as_json else _console().print(runs_page(listed))
 
 
 @app.command
 def compare(
-    *run: Path,
+    *run: str,
     out: Path = Path("comparison"),
+    env: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """Put runs in one environment side by side: table, learning curves, and how near they are to the best possible.
+    """Compare runs in one environment: table, learning curves, and how near they are to the best possible.
 
     Parameters
     ----------
     run
-        Folders of the runs, and rules to compare with, such as rule:lending/thresholds-2-1.
+        Folders of runs, and rules such as rule:lending/thresholds-2-1.
     out
-        Folder for the table (Markdown, JSON) and the curves (PNG, SVG).
+        Folder for the table (Markdown, JSON) and the figures (PNG, SVG).
+    env
+        Environment of runs that were trained in one of your own: module:function or file.py:function.
     as_json
         Print JSON instead of a table.
     """
-    from elbert.cli_arguments import names_of
+    from elbert.cli_arguments import environment_from, policies_from
+    from elbert.experiments.compare import compare as compare_policies
     from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.results import compared
-    from elbert.report.live import waiting
-    from elbert.report.results import comparison_table, write_comparison
+    from elbert.report.live import ProgressDisplay
+    from elbert.report.results import comparison_page, write_comparison
 
     keep_compiled()
-    with waiting("looking up and evaluating") as tick:
-        results = compared(names_of(run), tick=tick)
-    written = write_comparison(results, run, out)
+    where = None if env is None else environment_from(env)
+    with ProgressDisplay("compare") as display:
+        comparison = compare_policies(policies_from(run), env=where, progress=display)
+    written = write_comparison(comparison, out)
     if as_json:
-        _print_json(dict(results))
+        _print_json(comparison.to_dict())
         return
-    _console(width=110).print(comparison_table(results))
+    _console(width=120).print(comparison_page(comparison))
     print("Written: " + ", ".join(str(path) for path in written))
 
 
@@ -274,11 +283,11 @@ def frontier(
     from elbert.exact.frontier import LIMITS
     from elbert.exact.frontier import frontier as found_frontier
     from elbert.report.frontier import frontier_table, write_frontier
-    from elbert.report.live import waiting
+    from elbert.report.live import ProgressDisplay
 
     limits = LIMITS if max_bias is None else max_bias
-    with waiting("solving", unit="limits", total=len(limits)) as tell:
-        found = found_frontier(env, max_bias=limits, horizon=horizon, progress=lambda event: tell(event.done))
+    with ProgressDisplay(f"frontier of {env}") as display:
+        found = found_frontier(env, max_bias=limits, horizon=horizon, progress=display)
     written = write_frontier(found, out)
     if as_json:
         _print_json(found.to_dict())
@@ -298,9 +307,9 @@ def reproduce(
     out: Path = Path("reproduction"),
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """Make the paper's experiments again: tables and figures with the published numbers beside ours.
+    """Reproduce the paper's experiments: tables and figures, with the published numbers next to ours.
 
-    What has been trained before is found in the folder and not trained again; an interrupted command goes on.
+    Trainings that the folder holds already are not repeated, and an interrupted command goes on where it stopped.
 
     Parameters
     ----------
@@ -309,33 +318,41 @@ def reproduce(
     preset
         fast, paper, or the path of a TOML file.
     seeds
-        Of every training; 3 by default, 1 with --quick.
+        Number of seeds of every training; 3 by default, 1 with --quick.
     env
-        Only in this environment; may be given several times.
+        Environment to restrict the experiments to; may be given several times.
     quick
-        A first complete picture: fewer steps and evaluation episodes, one seed.
+        Give a first complete picture: fewer steps and evaluation episodes, one seed.
     workers
-        Trainings at a time; as many as there are cores by default, but at most 8.
+        Number of trainings at a time; one for each core by default, but at most 8.
     out
         Folder for runs, tables (Markdown, JSON) and figures (PNG, SVG).
     as_json
         Print the numbers as JSON instead of tables.
     """
-    from elbert.report.live import StandingDisplay
-    from elbert.report.reproduce import reproduced
+    from elbert.experiments.reproduce import reproduce as reproduce_experiments
+    from elbert.report.live import ProgressDisplay
+    from elbert.report.paper import reproduction_page, write_reproduction
 
-    with StandingDisplay("reproduce") as display:
-        found = reproduced(
-            experiment, preset=preset, seeds=seeds, envs=env, quick=quick, workers=workers, out=out, tell=display
+    with ProgressDisplay("reproduce") as display:
+        reproduction = reproduce_experiments(
+            experiment,
+            out=out,
+            preset=preset,
+            seeds=seeds,
+            envs=env,
+            quick=quick,
+            workers=workers,
+            progress=display,
         )
+    written = write_reproduction(reproduction, out)
     if as_json:
-        _print_json(found.to_dict())
+        _print_json(reproduction.to_dict())
         return
-    for part in found.tables:
-        _console().print(part)
-    print("Written: " + ", ".join(str(path) for path in found.written))
-    if found.failed:
-        raise ElbertError(found.failures)
+    _console().print(reproduction_page(reproduction))
+    print("Written: " + ", ".join(str(path) for path in written))
+    if reproduction.failed:
+        raise ElbertError(reproduction.failures)
 
 
 def _print_json(content: Any) -> None:
@@ -343,14 +360,14 @@ def _print_json(content: Any) -> None:
 
 
 def _console(width: int = 100) -> "Console":
-    """Where tables go: as wide as the terminal, or the same for every reader of a file."""
+    """A console for tables: as wide as the terminal; of a fixed width where the output goes to a file or a pipe."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else width, highlight=False)
 
 
 def main() -> None:
-    """Run the command line; errors of ours become one message and exit code 2, never a traceback."""
+    """Run the command line. An error becomes a message and an exit code, never a traceback."""
     try:
         app(sys.argv[1:])
     except ElbertError as error:
@@ -363,7 +380,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("elbert: interrupted", file=sys.stderr)
         sys.exit(130)
-    except Exception as error:  # of an environment of the user's own, or a mistake of ours
+    except Exception as error:  # in a user's environment, or a mistake of ours
         if os.environ.get("ELBERT_TRACEBACK"):
             raise
         at = traceback.extract_tb(error.__traceback__)[-1]

@@ -16,7 +16,9 @@ import gymnasium
 from elbert.checks import as_whole
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
-from elbert.exact.rules import is_rule
+from elbert.exact.rules import Rule, get_rule, is_rule
+from elbert.experiments.evaluate import Policy
+from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_summary import summarise
 from elbert.files import as_path
 from elbert.learning import Environment
@@ -47,7 +49,7 @@ def environment_from(text: str) -> Environment:
 
 
 def _module(where: str) -> Any:
-    """The module of this name or file. Modules beside it can be imported by it."""
+    """The module of this name or file; it can import modules of the same folder."""
     if not where.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(where)
@@ -127,9 +129,18 @@ def _numbers(name: str) -> list[int]:
     return sorted(int(match[1]) for match in matches if match)
 
 
-def names_of(runs: Sequence[Path]) -> list[tuple[str, Path]]:
-    """A short name for each run: the folder's, or its path where two are called the same; a rule has its own."""
-    if not runs:
-        raise InvalidInputError("No runs were given. Name the folders of at least one; `elbert runs` lists them.")
-    short = [path.name if is_rule(path) else Path(os.path.realpath(as_path(path, "run"))).name for path in runs]
-    return [(name if short.count(name) == 1 else str(path), path) for name, path in zip(short, runs, strict=True)]
+def policy_from(text: str) -> Policy:
+    """The policy that a person names: "rule:lending/thresholds-2-1" is a rule, anything else the folder of a run."""
+    return get_rule(text) if is_rule(text) else RunFolder(as_path(text, "run"))
+
+
+def policies_from(texts: Sequence[str]) -> dict[str, Policy]:
+    """Policies by short names: a rule's or a folder's, or the whole path where two folders are called the same."""
+    policies = {text: policy_from(text) for text in texts}
+    short = {text: _short_name(policy) for text, policy in policies.items()}
+    taken = list(short.values())
+    return {short[text] if taken.count(short[text]) == 1 else text: policy for text, policy in policies.items()}
+
+
+def _short_name(policy: Policy) -> str:
+    return policy.name if isinstance(policy, Rule) else Path(os.path.realpath(policy.path)).name

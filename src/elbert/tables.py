@@ -1,15 +1,23 @@
-"""Rows and columns, once: for a terminal, as plain text, and as Markdown. What is shown is never taken for markup."""
+"""Rows and columns, once: for a terminal, as plain text, and as Markdown. What is shown is never taken for markup.
+
+Nothing is cut where there is little room: headings and columns that may fold do so; a table that still does not fit is
+turned, with a column for each row; and if that is too wide too, its rows are stacked as lists of headings and cells.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table as RichTable
 
 TEXT_WIDTH = 100
 """Columns of plain text, for files and pipes."""
+
+FOLDED_WIDTH = 24
+"""A column that folds is not made narrower than this where a table can be stacked instead."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +27,7 @@ class Column:
     heading: str
     right: bool = False  # numbers stand on the right
     folds: bool = False  # may take several lines where there is little room
+    detail: bool = False  # is left out of the brief form
 
 
 @dataclass(frozen=True)
@@ -31,27 +40,28 @@ class Table:
     ruled: bool = True  # a line under the headings
     sections: tuple[int, ...] = ()  # rows after which a line is drawn
 
-    def __rich__(self) -> "RenderableType":
-        """For a rich console."""
-        from rich import box
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        table = RichTable(
-            box=box.SIMPLE_HEAD if self.ruled else None,
-            title=Text(self.title) if self.title else None,
-            title_justify="left",
-            title_style="bold",
-            header_style="bold",
-            show_header=any(column.heading for column in self.columns),
-            pad_edge=self.ruled,
+    def brief(self) -> "Table":
+        """The table without details and without columns that are empty in every row."""
+        shown = [
+            place
+            for place, column in enumerate(self.columns)
+            if not column.detail and any(row[place] for row in self.rows)
+        ]
+        return replace(
+            self,
+            columns=tuple(self.columns[place] for place in shown),
+            rows=tuple(tuple(row[place] for place in shown) for row in self.rows),
         )
-        for column in self.columns:
-            side = "right" if column.right else "left"
-            table.add_column(column.heading, justify=side, overflow="fold", no_wrap=not column.folds)
-        for number, row in enumerate(self.rows):
-            table.add_row(*(Text(cell) for cell in row), end_section=number in self.sections)
-        return table
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        """For a rich console: as it is where there is room, else turned, else stacked."""
+        widths = self._fitted(console, options)
+        if widths is None:
+            turned = self._turned()
+            widths = turned._fitted(console, options)
+            yield self._stacked() if widths is None else turned._side_by_side(widths)
+        else:
+            yield self._side_by_side(widths)
 
     def __str__(self) -> str:
         """As plain text."""
@@ -64,18 +74,94 @@ class Table:
         lines = (heads, rules, *self.rows)
         return "".join("| " + " | ".join(_in_markdown(cell) for cell in line) + " |\n" for line in lines)
 
+    @property
+    def _headed(self) -> bool:
+        return any(column.heading for column in self.columns)
+
+    def _fitted(self, console: "Console", options: "ConsoleOptions") -> list[int] | None:
+        """The width of each column; None if the table does not fit though it could be shown in another form.
+
+        Where there is little room, headings fold at spaces, then the cells of columns that may.
+        """
+        from rich.measure import Measurement
+
+        cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
+        heads = [column.heading for column in self.columns]
+        widths = [
+            max(_longest(texts, lines=True), _longest([head], lines=True))
+            for texts, head in zip(cells, heads, strict=True)
+        ]
+        excess = Measurement.get(console, options.update_width(10_000), self._side_by_side(widths)).maximum
+        excess -= options.max_width
+        for folded in ("headings", "cells"):
+            for place in sorted(range(len(widths)), key=lambda place: -widths[place]):
+                least = max(_longest(cells[place], lines=True), _longest([heads[place]]))
+                if folded == "cells" and self.columns[place].folds:
+                    words = max(_longest(cells[place]), _longest([heads[place]]))
+                    least = max(words, min(widths[place], FOLDED_WIDTH)) if self._headed else words
+                taken = max(0, min(excess, widths[place] - least))
+                widths[place] -= taken
+                excess -= taken
+        return None if excess > 0 and self._headed else widths
+
+    def _side_by_side(self, widths: Sequence[int]) -> "RichTable":
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(
+            box=box.SIMPLE_HEAD if self.ruled else None,
+            title=Text(self.title) if self.title else None,
+            title_justify="left",
+            title_style="bold",
+            header_style="bold",
+            show_header=self._headed,
+            pad_edge=False,
+            padding=(0, 1, 0, 0) if self.ruled else (0, 2, 0, 0),
+        )
+        for column, width in zip(self.columns, widths, strict=True):
+            side = "right" if column.right else "left"
+            table.add_column(Text(column.heading), justify=side, vertical="top", overflow="fold", width=width)
+        for place, row in enumerate(self.rows):
+            table.add_row(*(Text(cell) for cell in row), end_section=place in self.sections)
+        return table
+
+    def _turned(self) -> "Table":
+        """The table with a column for each row and a row for each heading."""
+        columns = (Column(self.columns[0].heading), *(Column(row[0], right=True) for row in self.rows))
+        lines = zip(self.columns[1:], list(zip(*self.rows, strict=True))[1:], strict=True)
+        return Table(columns, tuple((column.heading, *cells) for column, cells in lines), title=self.title)
+
+    def _stacked(self) -> "RenderableType":
+        """Each row below the other: its first cell, then a line for each heading with something below it."""
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        blocks: list[RenderableType] = [Text(self.title, style="bold")] if self.title else []
+        for row in self.rows:
+            block = RichTable.grid(padding=(0, 2, 0, 0))
+            block.add_column(no_wrap=True)
+            block.add_column(overflow="fold")
+            for column, cell in zip(self.columns[1:], row[1:], strict=True):
+                if cell:
+                    block.add_row(Text(column.heading), Text(cell))
+            blocks += [Text(row[0], style="bold", overflow="fold"), Padding(block, (0, 0, 1, 2))]
+        return Group(*blocks)
+
 
 Part: TypeAlias = Union[str, "Table"]
 
 
 @dataclass(frozen=True)
 class Page:
-    """Tables and paragraphs below one another."""
+    """Tables and paragraphs below one another; a paragraph that begins with "# " is a heading."""
 
     parts: tuple[Part, ...]
 
     def __rich__(self) -> "RenderableType":
-        """For a rich console; a paragraph that begins with "# " is a heading."""
+        """For a rich console."""
         from rich.console import Group
         from rich.text import Text
 
@@ -89,6 +175,10 @@ class Page:
     def __str__(self) -> str:
         """As plain text."""
         return as_text(self)
+
+    def to_markdown(self) -> str:
+        """As Markdown; what stands in paragraphs is taken as it is."""
+        return "\n".join(f"{part}\n" if isinstance(part, str) else part.to_markdown() for part in self.parts)
 
 
 def facts(rows: Sequence[Sequence[str]]) -> Table:
@@ -116,6 +206,14 @@ def number(value: float | None, digits: int = 4, *, unknown: str = "?") -> str:
 def interval(low: float | None, high: float | None, digits: int = 4) -> str:
     """Both ends of an interval; nothing where there is none."""
     return "" if low is None or high is None else f"{low:.{digits}f} .. {high:.{digits}f}"
+
+
+def _longest(texts: Sequence[str], *, lines: bool = False) -> int:
+    """The width of the longest word in these texts, or of the longest line."""
+    from rich.cells import cell_len
+
+    parts = (part for text in texts for part in (text.splitlines() if lines else text.split()))
+    return max((cell_len(part) for part in parts), default=0)
 
 
 def _in_markdown(cell: str) -> str:

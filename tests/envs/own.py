@@ -81,8 +81,20 @@ class Flawed(Clinic):
         return self.flaws.get("step", lambda *r: r)(observation, reward, terminated, truncated, info)
 
 
+class Late(Flawed):
+    """A clinic with a flaw from the fourth step of an episode on."""
+
+    def __init__(self, flaw):
+        super().__init__()
+        self.flaw = flaw
+
+    def step(self, action) -> Any:
+        result = super().step(action)
+        return self.flaw(*result) if self.time > 3 else result
+
+
 class FlawedVector(gymnasium.vector.VectorEnv):
-    """Two copies that report what they are told to."""
+    """Two copies that report what they are told to; `flaw` changes what a step returns."""
 
     num_envs = 2
     single_observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
@@ -90,19 +102,86 @@ class FlawedVector(gymnasium.vector.VectorEnv):
     observation_space = gymnasium.spaces.Box(0, 1, (2, 1), np.float32)
     action_space = gymnasium.spaces.MultiDiscrete([2, 2])
 
-    def __init__(self, info, mode: AutoresetMode | None = AutoresetMode.NEXT_STEP, ends=False):
+    def __init__(self, info, mode: AutoresetMode | None = AutoresetMode.NEXT_STEP, ends=False, flaw=lambda *r: r):
         self.info, self.ends, self.metadata = info, ends, {"autoreset_mode": mode} if mode else {}
+        self.flaw = flaw
 
     def reset(self, *, seed=None, options=None) -> Any:
         super().reset(seed=seed)
         return np.zeros((2, 1), np.float32), {}
 
-    def step(self, actions):
+    def step(self, actions) -> Any:
         ended = np.asarray([self.ends, False])
-        return np.zeros((2, 1), np.float32), np.zeros(2), ended, np.zeros(2, bool), dict(self.info)
+        return self.flaw(np.zeros((2, 1), np.float32), np.zeros(2), ended, np.zeros(2, bool), dict(self.info))
 
 
 PAIR = {"supply": np.ones((2, 3)), "demand": np.ones((2, 3))}
+
+
+FINAL = {"final_info": PAIR, "_final_info": np.asarray([True, False])}
+SAME = {"mode": AutoresetMode.SAME_STEP, "ends": True}
+VECTOR_FLAWS: list[tuple[dict[str, Any], str]] = [
+    ({"info": PAIR, "mode": None}, 'metadata\\["autoreset_mode"\\] is None'),
+    ({"info": {}}, 'info has no "supply"'),
+    ({"info": {key: np.ones(3) for key in PAIR}}, r"shape \(3,\) for 2 copies"),
+    (
+        {"info": PAIR | {"_supply": np.asarray([True, False])}},
+        'no "supply" for copy 1, although it made a step',
+    ),
+    ({"info": PAIR | {"_supply": np.asarray([True])}}, r'info\["_supply"\] has shape \(1,\)'),
+    ({"info": PAIR | {"final_info": np.asarray([None, None])}, **SAME}, r'info\["final_info"\] is ndarray'),
+    ({"info": PAIR, **SAME}, r'info\["final_info"\] has no "supply"'),
+    ({"info": PAIR | FINAL, **SAME}, r'info\["final_obs"\] has no last observation of copy 0'),
+    ({"info": PAIR | FINAL | {"final_obs": [None, None]}, **SAME}, "no last observation of copy 0"),
+    ({"info": PAIR | FINAL | {"final_obs": [np.ones(2), None]}, **SAME}, "step|entries"),
+    (
+        {"info": PAIR | {"final_info": {key: np.ones((2, 2)) for key in PAIR}, "final_obs": [[0], None]}, **SAME},
+        "had 3 groups .* and then 2",
+    ),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a | b, i)}, "returned 4 things"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a, b, None)}, "the last is NoneType"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, np.zeros(3), a, b, i)}, "The reward is array"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, ["1", "2"], a, b, i)}, "The reward is"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a.astype(int), b, i)}, "terminated has dtype int"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o[:1], r, a, b, i)}, r"shape \(1, 1\)"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: ("text", r, a, b, i)}, "observation"),
+    ({"info": {key: [[1, 2], [1]] for key in PAIR}}, "supply is not an array of numbers"),
+]
+"""What can be wrong with a vector environment, and what is said about it."""
+
+UNUSABLE_SPACES = [
+    (gymnasium.spaces.Box(0, 1, (0,), np.float32), "has 0 entries"),
+    (gymnasium.spaces.Discrete(10**12), "has 1000000000000 entries"),
+    (gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(2)), "no fixed number of entries"),
+]
+
+FLAWS = {
+    "four values": (lambda o, r, a, b, i: (o, r, a or b, i), "returned 4 things. It must return five"),
+    "nothing": (lambda *_: None, "returned nothing. Is a return missing"),
+    "info is None": (lambda o, r, a, b, i: (o, r, a, b, None), "the last is NoneType"),
+    "reward is text": (lambda o, r, a, b, i: (o, "3", a, b, i), "The reward is '3'"),
+    "reward is None": (lambda o, r, a, b, i: (o, None, a, b, i), "The reward is None"),
+    "reward is an array": (lambda o, r, a, b, i: (o, np.ones(1), a, b, i), "The reward is array"),
+    "reward is NaN": (lambda o, r, a, b, i: (o, np.nan, a, b, i), "The reward is nan"),
+    "reward is too large": (lambda o, r, a, b, i: (o, 1e300, a, b, i), "The reward is inf"),
+    "two flags": (lambda o, r, a, b, i: (o, r, np.zeros(2, bool), b, i), r"terminated has dtype bool and shape \(2,\)"),
+    "observation grows": (lambda o, r, a, b, i: (np.ones(4, np.float32), r, a, b, i), r"shape \(4,\)"),
+    "observation is NaN": (lambda o, r, a, b, i: (o * np.nan, r, a, b, i), "observation"),
+    "observation is infinite": (lambda o, r, a, b, i: (o + np.inf, r, a, b, i), "The observation is inf"),
+    "fewer groups": (
+        lambda o, r, a, b, i: (o, r, a, b, {key: value[:1] for key, value in i.items() if key != "day"}),
+        "had 3 groups .* and then 1",
+    ),
+    "more criteria": (
+        lambda o, r, a, b, i: (o, r, a, b, {k: np.ones((2, 3)) for k in PAIR}),
+        r"had 3 groups \(criteria: 1\) and then 3 \(2\)",
+    ),
+    "supply is text": (lambda o, r, a, b, i: (o, r, a, b, i | {"supply": ["1", "0", "1"]}), "supply has dtype"),
+    "supply is ragged": (lambda o, r, a, b, i: (o, r, a, b, i | {"supply": [[1], [1, 2]]}), "supply is not an array"),
+    "supply is NaN": (lambda o, r, a, b, i: (o, r, a, b, i | {"supply": i["supply"] * np.nan}), "supply is not finite"),
+    "no supply": (lambda o, r, a, b, i: (o, r, a, b, {"demand": i["demand"]}), 'info has no "supply"'),
+}
+"""What can be wrong with a step of one environment, and what is said about it."""
 
 
 class Coin(World, static=("sides",)):

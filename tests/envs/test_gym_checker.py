@@ -13,7 +13,7 @@ from elbert.envs.gym_infos import vector_benefits
 from elbert.envs.gym_returns import step_benefits
 from elbert.errors import InvalidInputError
 
-from .own import PAIR, Flawed, FlawedVector, clinic
+from .own import VECTOR_FLAWS, Flawed, FlawedVector, clinic
 
 
 def test_a_good_environment_is_told_so():
@@ -142,27 +142,19 @@ def test_supply_without_any_demand_is_noted_once():
     assert "group 1 never had any demand" in report.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("env", "message"),
-    [
-        (FlawedVector(PAIR, mode=None), 'metadata\\["autoreset_mode"\\] is None'),
-        (FlawedVector({}), 'info has no "supply"'),
-        (FlawedVector({"supply": np.ones(3), "demand": np.ones(3)}), r"shape \(3,\) for 2 copies"),
-        (
-            FlawedVector({**PAIR, "_supply": np.asarray([True, False])}),
-            'no "supply" for copy 1, although it made a step',
-        ),
-        (FlawedVector({**PAIR, "_supply": np.asarray([True])}), r'info\["_supply"\] has shape \(1,\)'),
-        (
-            FlawedVector({**PAIR, "final_info": np.asarray([None, None])}, AutoresetMode.SAME_STEP, ends=True),
-            "is ndarray",
-        ),
-        (FlawedVector(PAIR, AutoresetMode.SAME_STEP, ends=True), 'info\\["final_info"\\] has no "supply"'),
-    ],
-)
-def test_flaws_of_vector_environments_are_explained(env, message):
+@pytest.mark.parametrize(("flaws", "message"), VECTOR_FLAWS)
+def test_flaws_of_vector_environments_are_explained(flaws, message):
     with pytest.raises(EnvCheckError, match=message):
-        check_env(env)
+        check_env(FlawedVector(**flaws))
+
+
+def test_totals_that_are_not_finite_are_a_problem():
+    """Each step is finite, their sum in 32 bits is not."""
+    large = 1e38
+    with pytest.raises(EnvCheckError, match=r"The total demand is inf"):
+        check_env(Flawed(info=lambda i, t: i | {"demand": np.full(3, large)}))
+    with pytest.raises(EnvCheckError, match=r"The demand is inf|The total demand is inf"):
+        check_env(Flawed(info=lambda i, t: i | {"demand": np.full(3, 1e308)}))
 
 
 def test_lists_in_infos_are_welcome_in_vector_environments_too():

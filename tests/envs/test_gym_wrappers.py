@@ -1,6 +1,7 @@
 """Wrappers that add supply and demand to an environment of a user's own, single or vectorised."""
 
 import copy
+import dataclasses
 from typing import Any
 
 import gymnasium
@@ -12,6 +13,7 @@ import elbert
 from elbert.envs import NotionWrapper, SupplyDemandWrapper, Transition, check_env
 from elbert.envs.gym_infos import vector_benefits
 from elbert.errors import InvalidInputError
+from elbert.fairness import Criterion, Notion
 
 from .own import Clinic, Counter, clinic
 
@@ -260,6 +262,17 @@ def test_a_copy_that_does_not_name_its_group_is_not_taken_for_group_0(mode):
     env.step(np.asarray([1, 1]))
     with pytest.raises(InvalidInputError, match="info has no 'group' for copy 1, although it made a step"):
         env.step(np.asarray([1, 1]))
+
+
+def test_a_notion_that_forbids_more_supply_than_demand_is_heeded():
+    twice = Criterion("helped", supply=lambda d, q: 2 * d, demand=lambda d, q: d)
+    env = NotionWrapper(Counter(), Notion("twice", twice), groups=2)
+    env.reset(seed=0)
+    with pytest.raises(InvalidInputError, match="supply exceeds demand"):
+        env.step(1)
+    env = NotionWrapper(Counter(), Notion("twice", dataclasses.replace(twice, bounded=False)), groups=2)
+    env.reset(seed=0)
+    assert env.step(1)[4]["supply"].tolist() == [2, 0]
 
 
 @pytest.mark.parametrize("groups", [0, 2.0, "2"])

@@ -1,5 +1,6 @@
 """Parameters have effects, and those that make no sense are refused in words, before anything runs."""
 
+import json
 from typing import Any
 
 import gymnasium
@@ -28,7 +29,10 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: gymnasium.make_vec("elbert/Attention-v0", num_envs=2, unit=3), "attention has no parameter 'unit'"),
         (lambda: gymnasium.make("elbert/Lending-v0", render_mode="human"), "'rgb_array', or None"),
         (lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=0), "num_envs is 0"),
-        (lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=1, autoreset_mode="now"), "autoreset_mode is 'now'"),
+        (
+            lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=1, autoreset_mode="now"),
+            "No autoreset mode is called 'now'",
+        ),
         (lambda: WorldEnv(Lending(), render_mode="rgb_array"), "no draw="),
         (lambda: worlds.Lending(horizon=0), "horizon is 0. Give a whole number of steps, at least 1"),
         (lambda: worlds.Lending(horizon=2.5), "horizon is 2.5"),
@@ -76,7 +80,7 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Infectious(graph=[(0, 1, 2)], groups=[0, 1]), r"shape \(1, 3\)"),
         (lambda: worlds.Infectious(graph=[(0.0, 1.0)], groups=[0, 1]), "pairs of whole numbers"),
         (lambda: worlds.Infectious(graph=7, groups=[0, 1]), "neither a networkx graph nor pairs"),
-        (lambda: worlds.Infectious(graph=[(0, 1)], groups="club"), "the graph is a list of edges"),
+        (lambda: worlds.Infectious(graph=[(0, 1)], groups="club"), "the graph is no networkx graph"),
         (lambda: worlds.Infectious(graph=[(0, 1)], groups=3), "groups is not a list of group numbers"),
         (lambda: worlds.Infectious(graph=[(0, 1)], groups=[0, [1]]), "groups is not a list of group numbers"),
         (lambda: worlds.Infectious(graph=[("a", "b")], groups={"a": 0, "b": 1}), "people are numbered 0 to 1"),
@@ -270,6 +274,8 @@ def test_the_karate_club():
     club = karate_club()
     assert club.edges.shape == (78, 2)
     assert np.bincount(club.group).tolist() == [15, 19]
+    theirs = sorted(tuple(sorted(edge)) for edge in networkx.karate_club_graph().edges())
+    assert [tuple(edge) for edge in club.edges.tolist()] == theirs  # our copy of the data is right
     split = next(networkx.community.girvan_newman(networkx.karate_club_graph()))
     assert sorted(np.flatnonzero(club.group == 0).tolist()) == sorted(min(split, key=len))
     other = Infectious(groups=[0] * 17 + [1] * 17)  # other groups on the same network
@@ -355,3 +361,39 @@ def test_every_parameter_is_explained():
             assert len(parameter.meaning) > 8, (name, parameter)
         assert get_entry(get_entry(name).id).name == name
     assert get_entry("attention-harder").make().units == 30  # pyright: ignore[reportAttributeAccessIssue]
+
+
+STORED: list[tuple[str, dict[str, Any]]] = [
+    ("lending", {"notion": elbert.fairness.NOTIONS["demographic-parity"], "horizon": np.int64(7)}),
+    ("attention", {"initial_rates": jnp.ones(3), "fall": np.float32(0.1), "growth": (0.1, 0.2, 0.3)}),
+    (
+        "infectious",
+        {"graph": networkx.Graph([("ann", "bob"), ("bob", "cyd")]), "groups": {"ann": 0, "cyd": 1, "bob": 1}},
+    ),
+    ("infectious", {"graph": [(0, 2), (1, 2)], "groups": {2: 0, 0: 1, 1: 1}}),
+    ("infectious", {"groups": {person: person % 2 for person in range(34)}}),
+    ("infectious", {"first_case": None}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), STORED)
+def test_parameters_that_went_through_a_file_make_the_same_world(name, parameters):
+    plain = json.loads(json.dumps(elbert.envs.plain_parameters(parameters)))
+    one, other = make_world(name, **parameters), make_world(name, **plain)
+    assert jax.tree.structure(one) == jax.tree.structure(other)  # the notion is part of it
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_what_a_file_cannot_hold_is_refused():
+    """A notion that is stored by its name alone would come back as another one, or not at all."""
+    mine = Notion("mine", *elbert.fairness.NOTIONS["demographic-parity"].criteria)
+    assert make_world("lending", notion=mine).benefit is mine
+    with pytest.raises(InvalidInputError, match=r"'mine'.* is not known. Register it.*elbert.register\(notion\)"):
+        elbert.envs.plain_parameters({"notion": mine})
+    other = Notion("equal-opportunity", *mine.criteria)
+    with pytest.raises(InvalidInputError, match=r"'equal-opportunity'.* is another one"):
+        elbert.envs.plain_parameters({"notion": other})
+    for value in (object(), {1: 2}, [lambda: 0]):
+        with pytest.raises(InvalidInputError, match=r"rate is .* which a file cannot hold"):
+            elbert.envs.plain_parameters({"rate": value})

@@ -1,18 +1,20 @@
 """Steps of a user's vector environment are the same in every autoreset mode; bad ones are refused with a reason."""
 
+import sys
 from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from elbert.envs import EnvCheckError, check_env
 from elbert.envs.gym_infos import VectorSteps
 from elbert.envs.gym_returns import NotFiniteError, StrictEnv
 from elbert.errors import InvalidInputError
 
-from .own import PAIR, Flawed, FlawedVector, clinic
+from .own import FLAWS, PAIR, UNUSABLE_SPACES, VECTOR_FLAWS, Flawed, FlawedVector, Late, clinic
 
 SPACES: dict[str, Any] = {
     "box": (gymnasium.spaces.Box(0, 9, (2, 2), np.float32), lambda c, t: np.full((2, 2), 3 * c + t, np.float32)),
@@ -110,51 +112,85 @@ def test_a_step_in_which_all_copies_are_reset_has_no_benefits():
     assert not seen[6].supply.any()
 
 
-FLAWS = {
-    "four values": (lambda o, r, a, b, i: (o, r, a or b, i), "returned 4 things. It must return five"),
-    "nothing": (lambda *_: None, "returned nothing. Is a return missing"),
-    "info is None": (lambda o, r, a, b, i: (o, r, a, b, None), "the last is NoneType"),
-    "reward is text": (lambda o, r, a, b, i: (o, "3", a, b, i), "The reward is '3'"),
-    "reward is None": (lambda o, r, a, b, i: (o, None, a, b, i), "The reward is None"),
-    "reward is an array": (lambda o, r, a, b, i: (o, np.ones(1), a, b, i), "The reward is array"),
-    "reward is NaN": (lambda o, r, a, b, i: (o, np.nan, a, b, i), "The reward is nan"),
-    "reward is too large": (lambda o, r, a, b, i: (o, 1e300, a, b, i), "The reward is inf"),
-    "two flags": (lambda o, r, a, b, i: (o, r, np.zeros(2, bool), b, i), r"terminated has dtype bool and shape \(2,\)"),
-    "observation grows": (lambda o, r, a, b, i: (np.ones(4, np.float32), r, a, b, i), r"shape \(4,\)"),
-    "observation is NaN": (lambda o, r, a, b, i: (o * np.nan, r, a, b, i), "observation"),
-    "observation is infinite": (lambda o, r, a, b, i: (o + np.inf, r, a, b, i), "The observation is inf"),
-    "fewer groups": (
-        lambda o, r, a, b, i: (o, r, a, b, {key: value[:1] for key, value in i.items() if key != "day"}),
-        "had 3 groups .* and then 1",
-    ),
-    "more criteria": (
-        lambda o, r, a, b, i: (o, r, a, b, {k: np.ones((2, 3)) for k in PAIR}),
-        r"had 3 groups \(criteria: 1\) and then 3 \(2\)",
-    ),
-    "supply is text": (lambda o, r, a, b, i: (o, r, a, b, i | {"supply": ["1", "0", "1"]}), "supply has dtype"),
-    "supply is ragged": (lambda o, r, a, b, i: (o, r, a, b, i | {"supply": [[1], [1, 2]]}), "supply is not an array"),
-    "supply is NaN": (lambda o, r, a, b, i: (o, r, a, b, i | {"supply": i["supply"] * np.nan}), "supply is not finite"),
-    "no supply": (lambda o, r, a, b, i: (o, r, a, b, {"demand": i["demand"]}), 'info has no "supply"'),
-}
-
-
-class Dated(Flawed):
-    """Flawed from the fourth step of an episode on."""
-
-    def step(self, action) -> Any:
-        result = super().step(action)
-        return self.flaws["late"](*result) if self.time > 3 else result
-
-
 @pytest.mark.parametrize("name", list(FLAWS))
 def test_flaws_that_show_midway_are_explained(name):
     flaw, message = FLAWS[name]
-    steps = VectorSteps(SyncVectorEnv([lambda: StrictEnv(Dated(late=flaw))] * 2))
+    steps = VectorSteps(SyncVectorEnv([lambda: StrictEnv(Late(flaw))] * 2))
     steps.probe()
     steps.reset(seed=1)
     for _ in range(3):
         steps.step(np.asarray([0, 1]))
     with pytest.raises(InvalidInputError, match=message) as caught:
         steps.step(np.asarray([0, 1]))
+    with pytest.raises(EnvCheckError, match=message):
+        check_env(Late(flaw))
     finite = name in ("reward is NaN", "reward is too large", "observation is NaN", "observation is infinite")
     assert isinstance(caught.value, NotFiniteError) == finite
+
+
+def test_a_users_own_vector_environment_is_met_with_a_message_too():
+    """Gymnasium gathers the copies before we see them; its errors are explained."""
+
+    def after_three(flaw):
+        steps = VectorSteps(SyncVectorEnv([lambda: Late(flaw)] * 2))
+        steps.reset(seed=1)
+        for _ in range(4):
+            steps.step(np.asarray([0, 1]))
+
+    for name in ("four values", "info is None", "observation grows", "two flags", "nothing"):
+        with pytest.raises(InvalidInputError, match=r"step\(\) failed inside Gymnasium .*check_env\(env\)"):
+            after_three(FLAWS[name][0])
+    for name in ("reward is None", "observation is NaN", "observation is infinite", "reward is too large"):
+        with pytest.raises(NotFiniteError):
+            after_three(FLAWS[name][0])
+    for name in ("more criteria", "supply is text", "supply is ragged", "supply is NaN", "no supply"):
+        with pytest.raises(InvalidInputError):
+            after_three(FLAWS[name][0])
+    with pytest.raises(ZeroDivisionError):  # a mistake in the user's own code keeps its traceback
+        after_three(lambda *_: 1 / 0)
+
+
+@pytest.mark.parametrize(("flaws", "message"), VECTOR_FLAWS)
+def test_flaws_of_vector_environments_are_explained(flaws, message):
+    steps = VectorSteps(FlawedVector(**flaws))
+
+    def use():
+        steps.probe()
+        steps.reset(seed=0)
+        for _ in range(3):
+            steps.step(np.zeros(2, int))
+
+    with pytest.raises(InvalidInputError, match=message):
+        use()
+
+
+def exiting():
+    return Late(lambda *_: sys.exit(3))
+
+
+def test_an_environment_that_calls_exit():
+    spawned = AsyncVectorEnv([exiting], context="spawn")  # JAX's threads must not be forked
+    try:
+        for env in (SyncVectorEnv([exiting]), spawned):
+            steps = VectorSteps(env)
+            steps.reset(seed=0)
+            for _ in range(3):
+                steps.step(np.zeros(1, int))
+            with pytest.raises(InvalidInputError, match=r"ended its process during step\(\).*Does it call exit"):
+                steps.step(np.zeros(1, int))
+    finally:
+        for process in spawned.processes:
+            process.join(10)
+        spawned.closed = True  # its copies are gone: nobody is there to be told
+    with pytest.raises(EnvCheckError, match=r"ended its process during step\(\)"):
+        check_env(exiting())
+
+
+@pytest.mark.parametrize(("space", "message"), UNUSABLE_SPACES)
+def test_spaces_from_which_nothing_can_be_learned(space, message):
+    env = Flawed()
+    env.observation_space = space
+    with pytest.raises(InvalidInputError, match=message):
+        VectorSteps(SyncVectorEnv([lambda: env])).reset(seed=0)
+    with pytest.raises(EnvCheckError, match=message):
+        check_env(env)

@@ -1,11 +1,9 @@
-"""The frontier as people meet it: Python, the command line, tables and pictures, comparisons."""
+"""The frontier as people meet it: Python, the command line, tables and pictures."""
 
-import hashlib
 import io
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +12,7 @@ from rich.console import Console
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at, frontier_for_picture
-from elbert.experiments import results
-from elbert.experiments.results import compared, evaluate_run, with_best_possible
-from elbert.files import write_json
-from elbert.report import live
 from elbert.report.frontier import draw_frontier_line, frontier_table, write_frontier
-from elbert.report.results import comparison_rows, comparison_table, write_comparison
 from elbert.report.scatter import Point
 
 
@@ -32,16 +25,6 @@ def test_it_tells_how_many_limits_are_solved():
     told = []
     elbert.frontier("lending", max_bias=[0.0, 0.1, None], horizon=20, rules=False, tell=told.append)
     assert told == [1, 2, 3]
-
-
-def test_waiting_says_how_far_it_is_in_lines_that_are_not_too_many(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr(live.time, "monotonic", lambda: now)
-    stream = io.StringIO()
-    with live.waiting("solving", stream, unit="limits", total=3) as tell:
-        for done, now in ((1, 4.0), (2, 5.0), (3, 9.0)):  # noqa: B007  (the clock reads `now`)
-            tell(done)
-    assert stream.getvalue().splitlines() == ["solving ...", "solving ... 2 of 3 limits done"]
 
 
 def test_the_object_for_programs(short):
@@ -84,50 +67,6 @@ def test_table_and_picture(short, tmp_path):
     written = write_frontier(short, tmp_path, points=agents, theirs=theirs)
     assert [path.name for path in written] == [f"frontier-lending.{end}" for end in ("json", "png", "svg")]
     assert all(path.stat().st_size > 500 for path in written)
-
-
-def test_comparisons_show_how_near_to_the_best(tmp_path):
-    names = ["rule:lending/thresholds-2-1", "rule:lending/thresholds-3-3"]
-    results = [
-        (name, with_best_possible(evaluate_run(name, episodes=32, horizon=200)[0], {}))  # pyright: ignore[reportArgumentType]
-        for name in names
-    ]
-    for _, result in results:
-        best = best_reward_at("lending", 200, result["bias"]["estimate"])
-        assert best is not None
-        assert result["best"]["share"] == pytest.approx(result["reward"]["mean"] / best.reward)
-    cells = [row[4] for row in comparison_rows(results)]
-    assert all(cell.endswith("%") for cell in cells)
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(comparison_table(results))
-    shown = console.export_text()
-    assert all(name in shown and cell in shown for (name, _), cell in zip(results, cells, strict=True))
-    assert "of best: the reward as a share" in shown
-    written = write_comparison(results, names, tmp_path)  # pyright: ignore[reportArgumentType]
-    assert "curves.png" not in {path.name for path in written}
-    assert "scatter.png" in {path.name for path in written}
-    negative = {**results[0][1], "best": {"reward": -1.0, "exact": False, "share": None, "short": 0.25}}
-    assert comparison_rows([("a", negative)])[0][4] == "0.2500 below"
-
-
-def test_rules_are_evaluated_in_the_world_of_the_runs(tmp_path, monkeypatch):
-    rule = Path("rule:lending/thresholds-2-1")
-    usual = evaluate_run(rule, episodes=32, horizon=200)[0]
-    dear = evaluate_run(rule, episodes=32, horizon=200, world={"interest": 2.0})[0]
-    assert dear["reward"]["mean"] > 1.5 * usual["reward"]["mean"]
-    nobody = hashlib.sha256().hexdigest()
-    for name, parameters in (("a", {"interest": 2.0, "horizon": 50}), ("b", {"interest": 2.0}), ("c", {})):
-        write_json(tmp_path / name / "config.json", {"parameters": parameters})
-        write_json(tmp_path / name / "evaluation.json", dear | {"agents": nobody})
-    asked = []
-    monkeypatch.setattr(results, "evaluate_run", lambda path, **how: asked.append((path, how)) or (usual, []))
-    found = compared([("a", tmp_path / "a"), ("rule", rule), ("b", tmp_path / "b")])
-    assert asked == [(rule, {"world": {"interest": 2.0}})]
-    assert [name for name, _ in found] == ["a", "rule", "b"]
-    assert found[0][1]["best"]["parameters"] == {"interest": 2.0}
-    compared([("a", tmp_path / "a"), ("c", tmp_path / "c")])
-    with pytest.raises(InvalidInputError, match=r"worlds of a \(interest=2.0\) and c \(as it is by default\) differ"):
-        compared([("a", tmp_path / "a"), ("c", tmp_path / "c"), ("rule", rule)])
 
 
 def test_command_line(tmp_path):

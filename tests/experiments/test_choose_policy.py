@@ -12,14 +12,12 @@ import pytest
 import elbert
 from elbert.experiments import choose_policy
 from elbert.experiments.choose_policy import ORDER, Candidates
-from elbert.experiments.results import evaluate_run
+from elbert.experiments.evaluate import Conditions, evaluate_run
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import InterruptedRunError
-from elbert.learning import Settings, Trainer, WorldProblem
-from elbert.learning.agent import agents_of
 from elbert.progress import Progress
 from tests.experiments.small_runs import same_policy
-from tests.learning.tiny import Probe, ProbeEnv
+from tests.learning.tiny import Probe, ProbeEnv, trainer_of
 
 SHORT: dict[str, Any] = {"copies": 16, "rollout": 32, "minibatch": 128, "hidden": [8], "steps": 16 * 32 * 10}
 
@@ -30,8 +28,8 @@ def agent():
 
 
 def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, caplog, monkeypatch):
-    trainer = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT | {"max_bias": 0.1}))
-    assert Candidates(trainer, None, None).iterations == [8, 9, 10]
+    trainer = trainer_of(Probe(), max_bias=0.1, **SHORT)
+    assert Candidates(trainer, None).iterations == [8, 9, 10]
     found = elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
     assert same_policy(found, agent), "in a folder or in memory"
     paths = sorted((tmp_path / "candidates").iterdir())
@@ -82,7 +80,7 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
     assert len(seen) == 1
     run = RunFolder(tmp_path)
     assert run.manifest["status"] == "interrupted"
-    evaluate_run(tmp_path, env=Probe(), episodes=4)
+    evaluate_run(run, Conditions(env=Probe(), episodes=4), keep=True)
     assert run.evaluation() is not None
     told: list[Progress] = []
     with monkeypatch.context() as patch:
@@ -123,15 +121,15 @@ def test_a_signal_during_the_last_judgement_ends_the_command(tmp_path, monkeypat
 
 
 def test_the_policy_that_is_kept_is_an_average():
-    trainer = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT | {"max_bias": 0.1}))
+    trainer = trainer_of(Probe(), max_bias=0.1, **SHORT)
     weights = [jax.tree.leaves(progress.trainer.state.weights.actor) for progress in trainer]
     mean = weights[0]
     for later in weights[1:]:  # over at least 3 iterations: 2 / 3 of the mean so far and 1 / 3 of what is new
         mean = [2 / 3 * old + new / 3 for old, new in zip(mean, later, strict=True)]
-    kept = agents_of(trainer, parameters=None, seconds=0.0)[0]
+    kept = trainer.agents()[0]
     for one, other in zip(jax.tree.leaves(kept.weights.actor), mean, strict=True):
         np.testing.assert_allclose(one, other[0], rtol=1e-4, atol=1e-6)
-    plain = Trainer(WorldProblem(Probe(), "Probe"), Settings.of(SHORT))
+    plain = trainer_of(Probe(), **SHORT)
     assert plain.state.average is None
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from elbert.cli_arguments import run_folder
 from elbert.errors import InvalidInputError
-from elbert.experiments.results import evaluate_run
+from elbert.experiments.evaluate import Conditions, evaluate_run
 from elbert.experiments.run_folder import RunFolder
 from tests.command_line import ENVIRONMENT, SCHEMA, cli, command
 
@@ -22,7 +22,7 @@ def test_the_commands_from_training_to_comparison(tmp_path):
     train = ["train", "infectious", "--steps", "1920", "--set", "copies=4", "--set", "rollout=60", *SMALL]
     done = cli(*train, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "elbert-po on infectious: 8/8" in done.stderr
+    assert "elbert-po on infectious: training, 8/8 iterations" in done.stderr
     assert "reward per step" in done.stdout
     assert "Run: runs/infectious-elbert-po-1" in done.stdout
     done = cli(*train, "--alpha", "0", "--seed", "3", "--json", "--tensorboard", cwd=tmp_path)
@@ -110,7 +110,7 @@ def test_an_edited_evaluation_is_not_compared(whole, tmp_path, monkeypatch, caps
     from elbert import cli as module
 
     folder = shutil.copytree(whole, tmp_path / "run")
-    evaluate_run(folder, episodes=5, horizon=64)
+    evaluate_run(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
     path = folder / "evaluation.json"
     path.write_text(path.read_text().replace('"mean": ', '"mean": 1', 1))
     monkeypatch.setattr(sys, "argv", ["elbert", "compare", str(folder), "--out", str(tmp_path / "both")])

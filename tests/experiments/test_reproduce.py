@@ -1,5 +1,5 @@
 """The paper's experiments: tables by hand-computed numbers, the pipeline end to end on a tiny budget, resumption."""
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false
 
 import hashlib
 import json
@@ -17,13 +17,13 @@ import pytest
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at
 from elbert.experiments import jobs, paper
-from elbert.experiments.jobs import do_jobs, finished
-from elbert.experiments.paper import EXPERIMENTS, MAIN, Experiment, Job, Panel, Series, experiment
-from elbert.experiments.published import cell, published, rows_of, verdict
+from elbert.experiments.jobs import Job, do_jobs, finished
+from elbert.experiments.paper import MAIN, Experiment, Panel, Series, plans_for
+from elbert.experiments.published import Verdicts, cell, published, verdict
+from elbert.experiments.reproduce import reproduce
 from elbert.learning import DivergedError
 from elbert.report.curves import extremes, smoothed
-from elbert.report.paper import cells, markdown
-from elbert.report.reproduce import reproduced
+from elbert.report.paper import cells, markdown, write_reproduction
 from elbert.report.scatter import Point, pareto
 
 TINY = """
@@ -78,27 +78,29 @@ def test_cells_are_judged_by_both_numbers():
 
 
 def test_the_published_numbers_are_those_of_the_main_figure():
-    levels = published()["levels"]
+    levels = published().levels
     assert set(levels) == set(MAIN)
-    assert levels["lending"]["elbert-po"]["reward"] == pytest.approx(0.182, abs=5e-4)
-    assert levels["attention-harder"]["g-ppo"]["bias"] == pytest.approx(0.314, abs=5e-4)
-    assert all(one["bias_lo"] <= one["bias"] <= one["bias_hi"] for env in levels.values() for one in env.values())
+    assert levels["lending"]["elbert-po"].reward == pytest.approx(0.182, abs=5e-4)
+    assert levels["attention-harder"]["g-ppo"].bias == pytest.approx(0.314, abs=5e-4)
+    assert all(level.bias_lo <= level.bias <= level.bias_hi for env in levels.values() for level in env.values())
 
 
-def evaluation(reward, bias, **more):
-    groups = [{"group": "0", "rate": 0.5, "ci": None, "supply": 1.0, "demand": 2.0}] * 2
+def evaluation(reward, bias):
+    part = {
+        "bias": {"estimate": bias, "debiased": bias, "ci": [bias - 0.002, bias + 0.002], "noise_floor": 0.001},
+        "groups": [{"group": "0", "rate": 0.5, "ci": None, "supply": 1.0, "demand": 2.0}] * 2,
+        "criterion": "true positive rate",
+    }
     return {
         "env": "lending",
         "method": "elbert-po",
         "episodes": 10,
         "horizon": 5,
         "reward": {"mean": reward, "ci": [reward - 0.001, reward + 0.001]},
-        "bias": {"estimate": bias, "debiased": bias, "ci": [bias - 0.002, bias + 0.002], "noise_floor": 0.001},
-        "groups": groups,
-        "criteria": [],
+        **part,
+        "criteria": [part],
         "train_seconds": 61.4,
         "agents": hashlib.sha256().hexdigest(),
-        **more,
     }
 
 
@@ -109,15 +111,15 @@ def test_a_row_by_hand(tmp_path):
     (tmp_path / job.name / "config.json").write_text('{"parameters": {}}')
     (tmp_path / job.name / "evaluation.json").write_text(json.dumps(evaluation(0.186, 0.01)))
     missing = Series("g-ppo", Job("lending", "g-ppo"), "g-ppo")
-    shown = Experiment(
-        "main", "T", "fig", "Q?", (Panel("lending", "lending", (Series("elbert-po", job, "elbert-po"), missing)),)
-    )
-    first, second = rows_of(shown, tmp_path)
+    panels = (Panel("lending", "lending", (Series("elbert-po", job, "elbert-po"), missing)),)
+    shown = Experiment(name="main", title="T", figure="fig", question="Q?", base=job, panels=panels)
+    outcome = shown.outcome(tmp_path)
+    first, second = outcome.rows
     # published 0.18205 (0.1816 .. 0.1825) / 0.02449 (0.0231 .. 0.0259)
-    assert first["verdict"] == {"reward": "better", "bias": "better", "cell": "dominates"}
+    assert first.verdict == Verdicts("better", "better", "dominates")
     best = best_reward_at("lending", 5, 0.01)
     assert best is not None
-    assert first["best"]["short"] == pytest.approx(best.reward - 0.186)
+    assert first.best.short == pytest.approx(best.reward - 0.186)
     assert cells(first) == (
         "lending",
         "elbert-po",
@@ -130,14 +132,15 @@ def test_a_row_by_hand(tmp_path):
         "0.0010",
         "0.500 0.500",
         "2 2",
-        "dominates (reward better, bias better)",
+        "dominates",
+        "better, better",
         "61",
     )
-    assert second["missing"]
+    assert second.result is None
+    assert second.to_dict()["missing"]
     assert cells(second)[:4] == ("lending", "g-ppo", "0.150 / 0.158", "not there")
-    page = markdown(shown, [first, second], {"preset": "fast", "seeds": 3, "quick": False}, False)
-    lines = [line for line in page.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in lines} == {14}
+    lines = [line for line in markdown(outcome, drawn=False).splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in lines} == {15}
 
 
 def test_the_front_of_rewards_and_biases():
@@ -165,7 +168,9 @@ def test_curves_by_hand():
 
 
 def test_jobs_that_compute_the_same_are_one(preset):
-    plans = {name: experiment(name, preset="fast", seeds=3, envs=None, quick=False) for name in EXPERIMENTS[:-1]}
+    plans = {plan.name: plan for plan in plans_for((), preset="fast", seeds=3)}
+    assert list(plans)[-1] == "temporal", "which needs no training"
+    assert plans["temporal"].jobs == ()
     assert [job.name for job in plans["main"].jobs] == [job.name for job in plans["supply-demand"].jobs]
     names = {job.name for job in plans["main"].jobs}
     assert sum(job.name in names for job in plans["alpha"].jobs) == 3, "the preset's alpha is among the main ones"
@@ -179,7 +184,7 @@ def test_jobs_that_compute_the_same_are_one(preset):
         Job("lending", "elbert-po", preset=preset),
     ]
     assert len({job.name for job in (base, *others)}) == 6
-    assert Job("lending", "elbert-po", quick=True).resolved[0].steps == 8_000_000
+    assert Job("lending", "elbert-po", quick=True).request.settings.steps == 8_000_000
 
 
 def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_path, monkeypatch):
@@ -197,14 +202,15 @@ def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_
     monkeypatch.setattr(jobs, "do_job", counted)
     monkeypatch.setattr(paper, "METHODS", ("elbert-po", "a-ppo"))  # each method takes its time to compile
     with pytest.raises(RuntimeError):
-        reproduced(("main",), tell=lambda standing: None, **how)
-    standings = []
-    found = reproduced(("main", "supply-demand", "temporal"), tell=standings.append, **how)
+        reproduce(("main",), **how)
+    told = []
+    found = reproduce(("main", "supply-demand", "temporal"), progress=told.append, **how)
     assert done == ["elbert-po", "a-ppo", "a-ppo"], "each once, but for the one that was cut off"
-    assert (standings[0].done, standings[-1].done, standings[-1].total) == (1, 2, 2)
+    assert (told[0].done, told[-1].done, told[-1].total) == (1, 2, 2)
     assert not found.failed
-    written = {path.name for path in found.written}
-    assert written >= {"main.md", "main.json", "main.png", "main.svg", "supply-demand.svg", "jobs.md"}
+    written = {path.name for path in write_reproduction(found, out)}
+    assert written >= {"main.md", "main.json", "main.png", "main.svg", "supply-demand.svg", "reproduction.md"}
+    assert written >= {"temporal.md", "temporal.png"}
     for path in out.glob("*.svg"):
         assert ET.parse(path).getroot().tag.endswith("svg")  # noqa: S314  (our own file)
     content = json.loads((out / "main.json").read_text())
@@ -216,7 +222,7 @@ def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_
         low, high = row["reward"]["ci"]
         assert low <= row["reward"]["mean"] <= high
     pictures = {path: path.read_bytes() for path in out.glob("*.*g")}
-    reproduced(("main", "supply-demand", "temporal"), tell=lambda standing: None, **how)
+    write_reproduction(reproduce(("main", "supply-demand", "temporal"), **how), out)
     assert len(done) == 3, "nothing was left to do"
     assert all(path.read_bytes() == before for path, before in pictures.items())
 
@@ -249,7 +255,8 @@ def test_what_fails_is_named_and_the_rest_is_shown(preset, tmp_path, monkeypatch
 
     monkeypatch.setattr(jobs, "do_job", fails)
     how = {"preset": preset, "seeds": 2, "envs": ["lending"], "quick": True, "workers": 1, "out": tmp_path / "out"}
-    found = reproduced(("main", "temporal"), tell=lambda standing: None, **how)
+    found = reproduce(("main", "temporal"), **how)
+    write_reproduction(found, tmp_path / "out")
     assert len(found.failed) == 4
     assert "4 trainings failed; tables and figures are without them." in found.failures
     assert "the weights became infinite or NaN" in found.failures
@@ -289,5 +296,5 @@ def test_a_run_without_evaluation_is_not_finished(preset, tmp_path):
 def test_mistakes_are_said_before_anything_is_done(names, changed, says, tmp_path):
     how = {"preset": "fast", "seeds": 1, "envs": None, "quick": True, "workers": 1, "out": tmp_path / "out"} | changed
     with pytest.raises(InvalidInputError, match=says):
-        reproduced(names, tell=lambda standing: None, **how)
+        reproduce(names, **how)
     assert not (tmp_path / "out").exists()

@@ -14,11 +14,12 @@ import pytest
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.experiments import run_session
-from elbert.experiments.results import evaluate_run, over_seeds
+from elbert.experiments.evaluate import Conditions, evaluate_run
+from elbert.experiments.results import over_seeds
 from elbert.experiments.run_folder import REMEDIES, RunFolder, only_writer
 from elbert.experiments.run_metrics import MetricsFile, read_metrics
 from elbert.experiments.run_summary import find_runs, summarise
-from elbert.files import FileError
+from elbert.files import FileError, write_sealed
 from elbert.learning.evaluation import Episodes, judged
 from tests.command_line import SCHEMA
 from tests.experiments.small_runs import TINY, WORLD, StopError, same, stop_after
@@ -88,9 +89,10 @@ def test_agents_are_saved_and_loaded_without_code(whole, tmp_path):
 
 
 def test_episodes_are_counted_on_from_seed_to_seed(whole):
-    told: list[int] = []
-    evaluate_run(whole, store=False, episodes=6, horizon=64, tick=told.append)
-    assert told == [6, 12]
+    told: list[tuple[int, int | None]] = []
+    conditions = Conditions(episodes=6, horizon=64)
+    evaluate_run(RunFolder(whole), conditions, progress=lambda progress: told.append((progress.done, progress.total)))
+    assert told == [(6, 12), (12, 12)]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "pickle", "empty", "renamed setting"])
@@ -139,12 +141,14 @@ def test_runs_are_found_in_every_state(whole, tmp_path):
 
 
 def test_evaluations_over_seeds_are_means(whole):
-    result, each = evaluate_run(whole, store=False, episodes=20, horizon=64)
-    assert result["reward"]["mean"] == pytest.approx(np.mean([one.reward.mean for one in each]))
-    assert result["bias"]["estimate"] == pytest.approx(np.mean([one.criterion.bias.estimate for one in each]))
-    assert result["reward"]["ci"][0] < result["reward"]["mean"] < result["reward"]["ci"][1]
-    assert set(result) > SCHEMA
-    assert [one["seed"] for one in result["seeds"]] == [0, 1]
+    each = [agent.evaluate(20, seed=1 + i, horizon=64) for i, agent in enumerate(RunFolder(whole).agents())]
+    result = evaluate_run(RunFolder(whole), Conditions(episodes=20, horizon=64))
+    assert result.reward.mean == pytest.approx(np.mean([one.reward.mean for one in each]))
+    assert result.worst.bias.estimate == pytest.approx(np.mean([one.criterion.bias.estimate for one in each]))
+    assert result.reward.ci is not None
+    assert result.reward.ci[0] < result.reward.mean < result.reward.ci[1]
+    assert set(result.to_dict()) > SCHEMA
+    assert [one.seed for one in result.seeds] == [0, 1]
 
 
 def test_one_writer_at_a_time(whole, tmp_path):
@@ -175,11 +179,13 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
     for part in ("config.json", "manifest.json", "metrics.csv", "agent-0.safetensors", "agent-1.safetensors"):
         (tmp_path / part).write_bytes((whole / part).read_bytes())
     run = RunFolder(tmp_path)
-    evaluate_run(tmp_path, episodes=5, horizon=64)
+    evaluate_run(run, Conditions(episodes=5, horizon=64))
+    assert run.evaluation() is None, "conditions other than the usual ones are not kept by default"
+    evaluate_run(run, Conditions(episodes=5, horizon=64), keep=True)
     assert run.evaluation() is not None
-    elbert.load(tmp_path / "agent-1.safetensors").timed(1.0).save(tmp_path / "agent-1")
+    elbert.load(tmp_path / "agent-1.safetensors").replaced(train_seconds=1.0).save(tmp_path / "agent-1")
     assert run.evaluation() is None
-    run.keep_evaluation({})
+    write_sealed(tmp_path / "evaluation.json", {})
     with pytest.raises(FileError, match=r"evaluation.json is damaged: it lacks env"):
         run.evaluation()
     assert summarise(tmp_path).status == "damaged"
@@ -189,7 +195,7 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
 def evaluated(whole, tmp_path):
     """A copy of the run with an evaluation in it."""
     folder = shutil.copytree(whole, tmp_path / "evaluated")
-    evaluate_run(folder, episodes=5, horizon=64)
+    evaluate_run(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
     assert summarise(folder).evaluated
     return folder
 
@@ -242,7 +248,7 @@ def test_a_run_of_the_first_version_is_read_but_not_gone_on_with(tmp_path):
     small = TINY | {"steps": 512}
     with pytest.raises(FileError, match=r"was written by elbert 0\.1\.0.*Train again in another folder"):
         elbert.train("lending", world=WORLD, out=out, resume=True, **small)
-    evaluate_run(out, episodes=5, horizon=64)
+    evaluate_run(RunFolder(out), Conditions(episodes=5, horizon=64), keep=True)
     assert "digest" in json.loads((out / "evaluation.json").read_text())
     assert summarise(out).evaluated
 
@@ -271,7 +277,11 @@ def test_files_that_no_reader_expects_are_refused_by_name(whole, tmp_path):
         assert summarise(out).status == "damaged"
         shutil.copytree(whole, out, dirs_exist_ok=True)
         (out / "evaluation.json").unlink(missing_ok=True)
-    (out / "metrics.csv").write_text("iteration,seed,reward\n1,0," + "9" * 200_000 + "\n")
+    text = (out / "metrics.csv").read_text()
+    (out / "metrics.csv").write_text(text.replace("iteration", "iteratiom", 1))
+    with pytest.raises(FileError, match=r"metrics\.csv is damaged \(it has no column iteration\)"):
+        MetricsFile(out).cut(3)
+    (out / "metrics.csv").write_text(text + "9" * 200_000 + "\n")
     assert "metrics.csv is damaged (field larger than field limit" in summarise(out).reason
     with pytest.raises(FileError, match=r"metrics\.csv is damaged"):
         read_metrics(out)
@@ -285,11 +295,12 @@ def test_several_criteria_over_seeds():
         sums = Episodes(np.ones(20), np.full(20, 4.0), rng.binomial(demand.astype(int), 0.5).astype(float), demand)
         each.append(judged(sums, env="lending", method="g-ppo", criteria=("first", "second")))
     result = over_seeds(each, [0, 1])
-    assert [part["criterion"] for part in result["criteria"]] == ["first", "second"]
-    for c, part in enumerate(result["criteria"]):
-        assert part["bias"]["estimate"] == pytest.approx(np.mean([e.report.criteria[c].bias.estimate for e in each]))
-        assert 0 <= part["bias"]["ci"][0] <= part["bias"]["estimate"] <= part["bias"]["ci"][1]
-    assert result["bias"]["estimate"] == max(part["bias"]["estimate"] for part in result["criteria"])
+    assert [part.criterion for part in result.criteria] == ["first", "second"]
+    for c, part in enumerate(result.criteria):
+        low, high = part.bias.ci or (1.0, 0.0)
+        assert part.bias.estimate == pytest.approx(np.mean([e.report.criteria[c].bias.estimate for e in each]))
+        assert 0 <= low <= part.bias.estimate <= high
+    assert result.worst.bias.estimate == max(part.bias.estimate for part in result.criteria)
 
 
 def test_a_grid_in_a_folder_is_told_apart(tmp_path):
@@ -297,10 +308,10 @@ def test_a_grid_in_a_folder_is_told_apart(tmp_path):
     elbert.train_many(
         "lending", seeds=1, grid={"alpha": [1.0, 9.0]}, world=WORLD, out=out, **(TINY | {"steps": 4 * 64})
     )
-    assert [elbert.load(out, member=i).settings.alpha for i in range(2)] == [1.0, 9.0]
+    assert [elbert.load(out, member=i).about.method_settings["alpha"] for i in range(2)] == [1.0, 9.0]
     with pytest.raises(InvalidInputError, match="Say which one"):
         elbert.load(out, seed=0)
     with pytest.raises(InvalidInputError, match="trained with different coefficients"):
-        evaluate_run(out)
+        evaluate_run(RunFolder(out))
     rows = list(csv.DictReader((out / "metrics.csv").read_text().splitlines()))
     assert [row["alpha"] for row in rows] == ["1.0", "9.0"]

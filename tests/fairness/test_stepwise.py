@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elbert.errors import InvalidInputError, NotEstimableError
-from elbert.experiments.two_trajectories import TRAJECTORY_A, TRAJECTORY_B, temporal_example
+from elbert.experiments.two_trajectories import TRAJECTORY_A, TRAJECTORY_B, TwoTrajectories
 from elbert.fairness import decision_weights, stepwise_difference, stepwise_squared_difference
 
 A, B = TRAJECTORY_A, TRAJECTORY_B
@@ -23,7 +23,7 @@ def test_trajectory_b_looks_biased_step_by_step():
 
 
 def test_both_have_the_same_long_term_bias():
-    a, b = temporal_example()
+    a, b = TwoTrajectories().readings
     assert a.bias == b.bias == pytest.approx(99 / 101, rel=1e-15)
     np.testing.assert_array_equal(a.rates, [100 / 101, 1 / 101])
     np.testing.assert_array_equal(b.rates, a.rates)

@@ -76,10 +76,10 @@ def test_methods_are_refused_by_name():
         get_method("ppo")
 
 
-FORMS = {form for kind in METHODS.values() for form in (kind, *kind.variants())}
+FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind, *kind.variants())}
 
 
-@pytest.mark.parametrize("kind", sorted(FORMS, key=lambda form: form.__name__))
+@pytest.mark.parametrize("kind", sorted(FORMS, key=str))
 def test_every_method_keeps_the_contract(kind):
     """Settings that explain themselves, one advantage per sample, and a state that keeps its shape."""
     for name, described in kind.settings().items():

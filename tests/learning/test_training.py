@@ -121,7 +121,7 @@ def test_the_same_shapes_and_settings_compile_once(monkeypatch):
     """Another trainer, another world object with the same numbers, another alpha and another seed share a program."""
     short = SMALL | {"steps": 16 * 32, "rollout": 24}
     trainer_of(Probe(), alpha=1.0, **short).fit()
-    compiled = trainer_module._compiled_iteration
+    compiled: Any = trainer_module._compiled_iteration
     before = compiled._cache_size()
     trainer_of(Probe(), alpha=2.0, seeds=[7], **short).fit()
     assert compiled._cache_size() == before

@@ -1,10 +1,15 @@
-"""Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium."""
+"""Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium.
+
+Importing this package registers the worlds with Gymnasium: `gymnasium.register_envs(elbert.envs)` says so in a way that
+linters understand, whichever of the two was imported first.
+"""
 
 from elbert.envs.attention import Attention, AttentionState
 from elbert.envs.graphs import karate_club
-from elbert.envs.gym_checker import EnvCheckError, EnvReport, check_env
+from elbert.envs.gym_checker import EnvReport, check_env
 from elbert.envs.gym_env import ResetNeededError, WorldEnv
 from elbert.envs.gym_vector_env import WorldVectorEnv
+from elbert.envs.gym_walk import EnvCheckError
 from elbert.envs.gym_wrappers import (
     NotionVectorWrapper,
     NotionWrapper,
@@ -14,7 +19,8 @@ from elbert.envs.gym_wrappers import (
 )
 from elbert.envs.infectious import DOSES_PER_INFECTION, INFECTED, RECOVERED, SUSCEPTIBLE, Infectious, InfectiousState
 from elbert.envs.lending import Lending, LendingState
-from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, get_entry, make_world
+from elbert.envs.parameters import plain_parameters
+from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, get_entry, make_world, register
 from elbert.envs.world import TimeStep, World
 
 __all__ = [
@@ -48,4 +54,6 @@ __all__ = [
     "get_entry",
     "karate_club",
     "make_world",
+    "plain_parameters",
+    "register",
 ]

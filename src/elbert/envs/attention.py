@@ -28,7 +28,7 @@ LOGIT_LIMIT = 3.0
 MOST_UNITS = 2**16
 """Beyond some 100 000 units float32 shares are too coarse to be rounded to whole units."""
 SORTED_SITES = 128
-"""Beyond so many sites they are sorted; few are ranked quicker by comparing all pairs."""
+"""Above this number, sites are sorted; up to it, comparing all pairs ranks them quicker."""
 LARGEST_RATE = 2**23
 """Counts are float32, exact up to 2**24, which a Poisson count of this rate never reaches."""
 

@@ -20,6 +20,37 @@ GroupsLike: TypeAlias = Sequence[int] | Mapping[Any, int] | np.ndarray[Any, Any]
 KARATE_GROUP_0 = (0, 1, 3, 4, 5, 6, 7, 10, 11, 12, 13, 16, 17, 19, 21)
 """One side of the first Girvan-Newman split of Zachary's karate club; the other 19 people are group 1."""
 
+KARATE_FRIENDS = {
+    0: (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 17, 19, 21, 31),
+    1: (2, 3, 7, 13, 17, 19, 21, 30),
+    2: (3, 7, 8, 9, 13, 27, 28, 32),
+    3: (7, 12, 13),
+    4: (6, 10),
+    5: (6, 10, 16),
+    6: (16,),
+    8: (30, 32, 33),
+    9: (33,),
+    13: (33,),
+    14: (32, 33),
+    15: (32, 33),
+    18: (32, 33),
+    19: (33,),
+    20: (32, 33),
+    22: (32, 33),
+    23: (25, 27, 29, 32, 33),
+    24: (25, 27, 31),
+    25: (31,),
+    26: (29, 33),
+    27: (33,),
+    28: (31, 33),
+    29: (32, 33),
+    30: (32, 33),
+    31: (32, 33),
+    32: (33,),
+}
+"""Who is a friend of whom, each friendship once: W. W. Zachary, "An information flow model for conflict and fission in
+small groups", Journal of Anthropological Research 33 (1977), numbered from 0 as in networkx."""
+
 LARGEST_POPULATION = 1_000_000
 
 
@@ -33,10 +64,9 @@ class Network(NamedTuple):
 @cache
 def karate_club() -> Network:
     """Zachary's karate club: 34 people, 78 friendships, split in two groups of 15 and 19."""
-    import networkx
-
     group = np.asarray([0 if person in KARATE_GROUP_0 else 1 for person in range(34)])
-    network = Network(_edges(networkx.karate_club_graph().edges(), len(group)), group)
+    pairs = [(person, friend) for person, friends in KARATE_FRIENDS.items() for friend in friends]
+    network = Network(_edges(pairs, len(group)), group)
     for array in network:  # one network for all who ask
         array.setflags(write=False)
     return network
@@ -52,26 +82,26 @@ def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
     """
     if graph is None and groups is None:
         return karate_club()
-    if graph is None:
-        import networkx
-
-        graph = networkx.karate_club_graph()
     if groups is None:
         raise InvalidInputError(
             "The graph has no groups. Give groups=: one group number per person in the order of the nodes, a mapping "
             "from node to group, or the name of a node attribute."
         )
-    nodes = _nodes(graph)
-    group = _groups(groups, graph, nodes)
-    if nodes is None:
+    if graph is None:
+        people = list(range(len(karate_club().group)))
+        return karate_club()._replace(group=_checked_groups(_listed_groups(groups, graph, people), people))
+    if not is_graph(graph):
+        group = _checked_groups(_listed_groups(groups, graph, None), None)
         return Network(_edges(graph, len(group)), group)
+    nodes = list(graph.nodes())
+    group = _checked_groups(_listed_groups(groups, graph, nodes), nodes)
     place = {node: index for index, node in enumerate(nodes)}
     return Network(_edges(((place[a], place[b]) for a, b in _nx_edges(graph)), len(nodes)), group)
 
 
-def _nodes(graph: Any) -> list[Any] | None:
-    """The nodes of a networkx graph in its order; None for anything else."""
-    return list(graph.nodes()) if hasattr(graph, "nodes") and hasattr(graph, "is_directed") else None
+def is_graph(value: Any) -> bool:
+    """Whether this looks like a networkx graph."""
+    return hasattr(value, "nodes") and hasattr(value, "is_directed")
 
 
 def _nx_edges(graph: Any) -> Iterable[tuple[Any, Any]]:
@@ -103,43 +133,60 @@ def _edges(pairs: Any, people: int) -> np.ndarray[Any, Any]:
         )
     alone = array[:, 0] == array[:, 1]
     if alone.any():
-        raise InvalidInputError(f"Person {array[alone][0, 0]} is joined to themselves. Remove such edges.")
+        raise InvalidInputError(f"Person {array[alone][0, 0]} is joined to themselves. Remove edges of this kind.")
     return np.unique(np.sort(array, axis=1), axis=0).astype(int)
 
 
-def _groups(groups: Any, graph: Any, nodes: list[Any] | None) -> np.ndarray[Any, Any]:
-    """The group number of every person, whole numbers 0 .. M - 1 with somebody in each."""
+def _listed_groups(groups: Any, graph: Any, nodes: list[Any] | None) -> list[Any]:
+    """What was given for each person, in their order: as a list, by node, or as an attribute of the nodes."""
     if isinstance(groups, str):
-        if nodes is None:
-            raise InvalidInputError(
-                f"groups is {groups!r}, the name of a node attribute, but the graph is a list of edges. Give one group "
-                "number per person."
-            )
-        known = {str(name): None for _, data in graph.nodes(data=True) for name in data}
-        if groups not in known:
-            have = f"The nodes have {', '.join(map(repr, known))}." if known else "The nodes have no attributes."
-            raise InvalidInputError(f"No node has the attribute {groups!r}, which groups= names. {have}")
-        groups = {node: data[groups] for node, data in graph.nodes(data=True) if groups in data}
+        groups = _attribute(groups, graph)
     if isinstance(groups, Mapping):
-        order = nodes if nodes is not None else range(len(groups))
-        if nodes is None and set(groups) != set(order):
-            raise InvalidInputError(
-                f"groups maps {', '.join(repr(name) for name in list(groups)[:3])}, ... but in a list of edges people "
-                f"are numbered 0 to {len(groups) - 1}. Number them, or give a networkx graph."
-            )
-        missing = [node for node in order if node not in groups]
-        if missing:
-            raise InvalidInputError(
-                f"{len(missing)} people have no group, the first is {missing[0]!r}. Give every person one."
-            )
-        groups = [groups[node] for node in order]
+        return _in_order(groups, nodes)
     try:
-        listed = list(groups)
-        array = np.asarray(listed)
+        return list(groups)
+    except TypeError as error:
+        raise InvalidInputError(f"groups is not a list of group numbers ({error}). Give one per person.") from error
+
+
+def _attribute(name: str, graph: Any) -> dict[Any, Any]:
+    """Node -> what its attribute of this name holds."""
+    if not is_graph(graph):
+        raise InvalidInputError(
+            f"groups is {name!r}, the name of a node attribute, but the graph is no networkx graph. Give one group "
+            "number per person."
+        )
+    known = {str(attribute): None for _, data in graph.nodes(data=True) for attribute in data}
+    if name not in known:
+        have = f"The nodes have {', '.join(map(repr, known))}." if known else "The nodes have no attributes."
+        raise InvalidInputError(f"No node has the attribute {name!r}, which groups= names. {have}")
+    return {node: data[name] for node, data in graph.nodes(data=True) if name in data}
+
+
+def _in_order(groups: Mapping[Any, Any], nodes: list[Any] | None) -> list[Any]:
+    """The values of a mapping from person to group, in the order of the people."""
+    order = range(len(groups)) if nodes is None else nodes
+    if nodes is None and set(groups) != set(order):
+        raise InvalidInputError(
+            f"groups maps {', '.join(repr(name) for name in list(groups)[:3])}, ... but in a list of edges people "
+            f"are numbered 0 to {len(groups) - 1}. Number them, or give a networkx graph."
+        )
+    missing = [node for node in order if node not in groups]
+    if missing:
+        raise InvalidInputError(
+            f"{len(missing)} people have no group, the first is {missing[0]!r}. Give every person one."
+        )
+    return [groups[node] for node in order]
+
+
+def _checked_groups(groups: list[Any], nodes: list[Any] | None) -> np.ndarray[Any, Any]:
+    """Whole numbers 0 .. M - 1 with somebody in each group. [people]"""
+    try:
+        array = np.asarray(groups)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"groups is not a list of group numbers ({error}). Give one per person.") from error
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        strange = next((g for g in listed if isinstance(g, bool) or not isinstance(g, int | np.integer)), listed)
+        strange = next((g for g in groups if isinstance(g, bool) or not isinstance(g, int | np.integer)), groups)
         raise InvalidInputError(f"groups holds {strange!r}. Number the groups 0, 1, 2, ... and give one per person.")
     if nodes is not None and len(array) != len(nodes):
         raise InvalidInputError(f"groups has {len(array)} entries for {len(nodes)} people. Give one per person.")
@@ -147,10 +194,10 @@ def _groups(groups: Any, graph: Any, nodes: list[Any] | None) -> np.ndarray[Any,
         raise InvalidInputError(
             f"{len(array)} people are more than the {LARGEST_POPULATION} that this world is made for."
         )
-    found = np.unique(array)
-    if found[0] != 0 or found[-1] != len(found) - 1:
+    used = np.unique(array)
+    if used[0] != 0 or used[-1] != len(used) - 1:
         raise InvalidInputError(
-            f"The groups in use are {', '.join(map(str, found[:10]))}. Number them 0, 1, 2, ... without gaps, so that "
+            f"The groups in use are {', '.join(map(str, used[:10]))}. Number them 0, 1, 2, ... without gaps, so that "
             "every group has somebody in it."
         )
     return array.astype(int)

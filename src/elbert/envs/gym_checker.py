@@ -1,30 +1,23 @@
 """Is this environment ready? Steps it and says, like a colleague, what is missing or wrong and how to mend it."""
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from elbert.checks import as_whole
+from elbert.checks import as_seed, as_whole
 from elbert.envs.gym_env import WorldEnv
-from elbert.envs.gym_infos import autoreset_mode, vector_benefits
-from elbert.envs.gym_returns import Benefits, step_benefits
+from elbert.envs.gym_infos import autoreset_mode
+from elbert.envs.gym_returns import KEYS, as_float32, check_finite, check_spaces, same_groups
+from elbert.envs.gym_walk import EnvCheckError, Seen, all_of, walk
 from elbert.envs.registry import get_entry
 from elbert.envs.world import World
-from elbert.errors import InvalidInputError
 
-
-class EnvCheckError(InvalidInputError):
-    """The environment cannot be used as it is. `problems` lists why."""
-
-    def __init__(self, problems: list[str]) -> None:
-        self.problems = problems
-        many = f"{len(problems)} things stand" if len(problems) > 1 else "One thing stands"
-        listed = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
-        super().__init__(f"{many} in the way of using this environment:\n{listed}")
+REPEATED_STEPS = 20
+"""Steps that are made twice, to see whether a seed repeats them."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +59,10 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
         seed: of the environment and the actions.
 
     Raises:
-        EnvCheckError: with everything found, if the environment cannot be used as it is.
+        EnvCheckError: with everything that is wrong, if the environment cannot be used as it is.
     """
     as_whole(steps, "steps", "a whole number of steps, at least 1", low=1)
-    start = as_whole(seed, "seed", "a whole number, 0 or more", low=0)
+    start = as_seed(seed)
     if isinstance(env, str):
         env = get_entry(env).make()
     if isinstance(env, World):
@@ -81,16 +74,30 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
                 "class with reset() and step(), observation_space and action_space."
             ]
         )
-    visit = _Visit()
-    visit.look(env, steps, start)
-    if visit.problems:
-        raise EnvCheckError(visit.problems)
-    assert visit.supply is not None
-    assert visit.demand is not None
-    criteria, groups = visit.supply.shape
-    copies = env.num_envs if isinstance(env, gymnasium.vector.VectorEnv) else None
-    notes = (*visit.notes, *_notes(visit.supply, visit.demand, visit.episodes, visit.steps))
-    return EnvReport(copies, criteria, groups, visit.steps, visit.episodes, visit.supply, visit.demand, notes)
+    missing = [name for name in ("observation_space", "action_space") if getattr(env, name, None) is None]
+    if missing:
+        raise EnvCheckError([f"It has no {' and no '.join(missing)}. Set it in __init__."])
+    many = isinstance(env, gymnasium.vector.VectorEnv)
+    all_of(lambda: check_spaces(*_single_spaces(env)))
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        all_of(lambda: autoreset_mode(env))
+    _check_repetition(env, min(REPEATED_STEPS, steps), start)
+    totals, in_place = _Totals(), _InPlace()
+    for seen in walk(env, steps, start):
+        totals.add(seen)
+        if not many:
+            in_place.look(seen.info)
+    supply, demand = totals.checked()
+    return EnvReport(
+        copies=env.num_envs if many else None,
+        criteria=supply.shape[0],
+        groups=supply.shape[1],
+        steps=totals.steps,
+        episodes=totals.episodes,
+        supply=supply,
+        demand=demand,
+        notes=(*in_place.notes(), *_notes(supply, demand, totals.episodes, totals.steps)),
+    )
 
 
 def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
@@ -115,192 +122,89 @@ def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
     if not supply.any():
         notes.append("supply was 0 in every step. Random actions may never give a benefit, or it is not counted.")
     if not episodes:
-        notes.append(f"no episode ended within {steps} steps. Rates are formed over whole episodes.")
+        notes.append(
+            f"no episode ended within {steps} steps. Benefit rates are formed over whole episodes, so training and "
+            "evaluation wait for their ends. Check with more steps=, or let episodes end: "
+            "gymnasium.wrappers.TimeLimit adds a limit."
+        )
     return notes
 
 
-@dataclass
-class _Visit:
-    """What was seen so far."""
+def _single_spaces(env: Any) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space
 
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    supply: Any = None
-    demand: Any = None
-    steps: int = 0
-    episodes: int = 0
 
-    def look(self, env: Any, steps: int, seed: int) -> None:
-        """Everything, in the order in which one thing needs the other."""
-        missing = [name for name in ("observation_space", "action_space") if getattr(env, name, None) is None]
-        if missing:
-            self.problems.append(f"It has no {' and no '.join(missing)}. Set it in __init__.")
-            return
-        many = isinstance(env, gymnasium.vector.VectorEnv)
-        if many and not self._can(lambda: autoreset_mode(env)):
-            return
-        first = self._walk(env, min(20, steps), seed, many, quiet=False)
-        if self.problems or first is None:
-            return
-        again = self._walk(env, min(20, steps), seed, many, quiet=True)
-        if again is not None and not _same(first, again):
-            self.problems.append(
+def _check_repetition(env: Any, steps: int, seed: int) -> None:
+    """Refuse an environment whose steps differ after the same seed and actions."""
+    courses = [
+        [copy.deepcopy((seen.before, seen.observation, seen.reward, seen.benefits)) for seen in walk(env, steps, seed)]
+        for _ in range(2)
+    ]
+    if not _same(*courses):
+        raise EnvCheckError(
+            [
                 f"Two runs with reset(seed={seed}) and the same actions differ. Take all randomness from "
                 "self.np_random (call super().reset(seed=seed) first), so that results can be repeated."
-            )
-        if not self.problems and steps > 20:
-            self._walk(env, steps, seed, many, quiet=False)
+            ]
+        )
 
-    def _walk(self, env: Any, steps: int, seed: int, many: bool, *, quiet: bool) -> list[Any] | None:
-        """Steps from a seeded reset; what was seen, or None if something went wrong on the way."""
-        self.steps, self.episodes, self.supply, self.demand = 0, 0, None, None
-        env.action_space.seed(seed)
-        course: list[Any] = []
-        observation = self._reset(env, seed)
-        if observation is None:
-            return None
-        course.append(copy.deepcopy(observation))
-        shape = (env.num_envs,) if many else ()
-        ended = np.zeros(shape, bool)
-        held: tuple[Any, ...] | None = None
-        for _ in range(steps):
-            result = self._try(lambda: env.step(env.action_space.sample()), "step()")
-            if result is None or not self._shape_of_step(result):
-                return None
-            observation, reward, terminated, truncated, info = result
-            self._observation(env, observation, "step()")
-            flags = self._flags(terminated, truncated, shape)
-            self._reward(reward, shape)
-            if self.problems:
-                return None
-            before, ended = ended, flags
-            benefits = self._benefits(env, info, ended, before, many)
-            if benefits is None or not self._count(benefits):
-                return None
-            if not quiet and not many:
-                held = self._own_arrays(info, held)
-            course.append(copy.deepcopy((observation, reward, benefits)))
-            self.episodes += int(ended.sum())
-            if (not many and ended) or (many and autoreset_mode(env).name == "DISABLED" and ended.any()):
-                options = {"reset_mask": ended.copy()} if many else None
-                if self._try(lambda options=options: env.reset(options=options), "reset()") is None:
-                    return None
-                ended = np.zeros_like(ended)
-        return course
 
-    def _reset(self, env: Any, seed: int) -> Any:
-        result = self._try(lambda: env.reset(seed=seed), "reset()")
-        if result is None:
-            return None
-        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
-            self.problems.append("reset() must return two things, (observation, info), where info is a dictionary.")
-            return None
-        self._observation(env, result[0], "reset()")
-        return None if self.problems else result[0]
+class _Totals:
+    """Supply and demand over all steps of all copies."""
 
-    def _try(self, call: Callable[[], Any], name: str) -> Any:
-        try:
-            result = call()
-        except InvalidInputError as error:
-            self.problems.append(str(error))
-            return None
-        except Exception as error:  # a user's environment may raise anything; the report names it
-            self.problems.append(f"{name} failed with {type(error).__name__}: {error}")
-            return None
-        if result is None:
-            self.problems.append(f"{name} returned nothing. Is a return missing?")
-        return result
+    def __init__(self) -> None:
+        self.steps, self.episodes = 0, 0
+        self._sums: np.ndarray[Any, Any] | None = None  # [2, criteria, groups]
 
-    def _can(self, call: Callable[[], Any]) -> bool:
-        return self._try(call, "metadata") is not None
+    def add(self, seen: Seen) -> None:
+        """One step; the groups must be the same ones in every step."""
+        self.steps += int(seen.benefits.counted.sum())
+        self.episodes += int(seen.ended.sum())
+        if not seen.benefits.counted.any():
+            return
+        amounts = np.stack([seen.benefits.supply, seen.benefits.demand])
+        with np.errstate(over="ignore"):  # `checked` refuses what became infinite
+            amounts = amounts.sum(axis=1) if amounts.ndim == 4 else amounts
+            before = None if self._sums is None else self._sums.shape[1:]
+            all_of(lambda: same_groups(amounts.shape[1:], before))
+            self._sums = amounts if self._sums is None else self._sums + amounts
 
-    def _shape_of_step(self, result: Any) -> bool:
-        right = isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], dict)
-        if not right:
-            given = f"{len(result)} things" if isinstance(result, tuple) else type(result).__name__
-            if isinstance(result, tuple) and len(result) == 5:
-                given = f"five things, but the last is {type(result[4]).__name__}"
-            self.problems.append(
-                f"step() returned {given}. It must return five, (observation, reward, terminated, truncated, info), "
-                "where info is a dictionary."
-            )
-        return right
+    def checked(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """(supply, demand), [criteria, groups] each, refused if they are beyond what 32 bits can hold."""
+        assert self._sums is not None  # the first step of every copy counts
+        for name, sums in zip(KEYS, self._sums, strict=True):
+            all_of(lambda sums=sums, name=name: check_finite(as_float32(sums.T), f"total {name}"))
+        return self._sums[0], self._sums[1]
 
-    def _observation(self, env: Any, observation: Any, name: str) -> None:
-        if not env.observation_space.contains(observation):
-            shape, dtype = (
-                getattr(observation, "shape", None),
-                getattr(observation, "dtype", type(observation).__name__),
-            )
-            self.problems.append(
-                f"The observation of {name} does not lie in observation_space {env.observation_space}: it has shape "
-                f"{shape}, dtype {dtype}. Mend one or the other (often it is the dtype, or a bound)."
-            )
 
-    def _flags(self, terminated: Any, truncated: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        flags = [np.asarray(terminated), np.asarray(truncated)]
-        for name, flag in zip(("terminated", "truncated"), flags, strict=True):
-            if flag.dtype != bool or flag.shape != shape:
-                self.problems.append(
-                    f"{name} has dtype {flag.dtype} and shape {flag.shape}. Give {'bools' if shape else 'a bool'} "
-                    f"of shape {shape}: terminated for an end of the world's own, truncated for a time limit."
-                )
-        return flags[0] | flags[1] if not self.problems else np.zeros(shape, bool)
+class _InPlace:
+    """Notices arrays in an info that are those of the step before, changed: who keeps them sees them change."""
 
-    def _reward(self, reward: Any, shape: tuple[int, ...]) -> None:
-        try:
-            array = np.asarray(reward, float)
-        except (TypeError, ValueError):
-            array = np.asarray(np.nan)
-        if array.shape != shape or not np.isfinite(array).all():
-            self.problems.append(f"The reward is {reward!r}. Give finite numbers of shape {shape}.")
+    def __init__(self) -> None:
+        self._held: tuple[tuple[Any, Any], ...] = ()  # (the array itself, a copy of what it held)
+        self._changed = False
 
-    def _benefits(self, env: Any, info: Any, ended: Any, before: Any, many: bool) -> Benefits | None:
-        try:
-            if not many:
-                return step_benefits(info)
-            return vector_benefits(info, mode=autoreset_mode(env), ended=ended, ended_before=before)
-        except InvalidInputError as error:
-            self.problems.append(str(error))
-            return None
-
-    def _count(self, benefits: Benefits) -> bool:
-        """Add to the totals; the groups must be the same ones in every step."""
-        if not benefits.counted.any():
-            return True
-        supply, demand = benefits.supply, benefits.demand
-        if supply.ndim == 3:
-            supply, demand = supply.sum(axis=0), demand.sum(axis=0)
-        if self.supply is None:
-            self.supply, self.demand = np.zeros_like(supply), np.zeros_like(demand)
-        if supply.shape != self.supply.shape:
-            self.problems.append(
-                f"supply had {self.supply.shape[1]} groups (criteria: {self.supply.shape[0]}) and then "
-                f"{supply.shape[1]} ({supply.shape[0]}). Give every group a place in every step, with 0 where nothing "
-                "happened."
-            )
-            return False
-        self.supply, self.demand = self.supply + supply, self.demand + demand
-        self.steps += int(np.sum(benefits.counted))
-        return True
-
-    def _own_arrays(self, info: Any, held: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        """Note if a step's arrays are those of the step before, changed: a reader who keeps them sees them change."""
-        now = tuple((array, np.array(array)) for array in (info["supply"], info["demand"]))
-        shared = held is not None and any(
+    def look(self, info: Mapping[str, Any]) -> None:
+        """Compare with the step before, and keep this one."""
+        now = tuple((info[key], np.array(info[key])) for key in KEYS)
+        self._changed = self._changed or any(
             isinstance(new, np.ndarray)
             and isinstance(old, np.ndarray)
             and np.shares_memory(new, old)
             and not np.array_equal(new, as_it_was)
-            for (new, _), (old, as_it_was) in zip(now, held, strict=True)
+            for (new, _), (old, as_it_was) in zip(now, self._held, strict=False)
         )
+        self._held = now
+
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say."""
         note = (
-            "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put "
-            "a copy into info."
+            "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put a "
+            "copy into info."
         )
-        if shared and note not in self.notes:
-            self.notes.append(note)
-        return now
+        return (note,) if self._changed else ()
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -1,4 +1,4 @@
-"""From a world to Gymnasium: one copy of it. `vector` has many."""
+"""A world as a Gymnasium environment: one copy of it. `gym_vector_env` has many."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -108,7 +108,7 @@ def checked_action(space: gymnasium.Space[Any], action: Any) -> np.ndarray[Any, 
     if isinstance(space, gymnasium.spaces.Box):
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise InvalidInputError(
-                f"The action {_shown(array)} is not made of finite numbers. Give some, as {space} says."
+                f"The action {_shown(array)} is not made of finite numbers. Give finite ones, as {space} says."
             )
         limit = np.finfo(np.float32).max
         return np.clip(array, -limit, limit).astype(np.float32)
@@ -125,7 +125,7 @@ def _shown(array: np.ndarray[Any, Any]) -> str:
 
 
 def checked_render(render_mode: str | None, draw: Draw | None) -> str | None:
-    """The mode, if it is one that these environments have and there is something to draw with."""
+    """The mode, if these environments have it and there is a function to draw with."""
     if render_mode is None:
         return None
     if render_mode not in RENDER_MODES:

@@ -188,11 +188,11 @@ def step_benefits(info: Mapping[str, Any]) -> Benefits:
     return Benefits(supply.reshape(shape), demand.reshape(shape), np.asarray(True))
 
 
-def same_groups(shape: tuple[int, ...], before: tuple[int, ...] | None) -> tuple[int, ...]:
+def same_groups(shape: tuple[int, ...], before: tuple[int, ...] | None, name: str = "supply") -> tuple[int, ...]:
     """The shape (criteria, groups) of a step's benefits, refused if it is not the one of the steps before."""
     if before is not None and shape != before:
         raise InvalidInputError(
-            f"supply had {before[1]} groups (criteria: {before[0]}) and then {shape[1]} ({shape[0]}). Give every group "
+            f"{name} had {before[1]} groups (criteria: {before[0]}) and then {shape[1]} ({shape[0]}). Give every group "
             "a place in every step, with 0 where nothing happened."
         )
     return shape
@@ -262,7 +262,7 @@ class StrictEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         """The environment; nothing is checked yet."""
         super().__init__(env)
-        self._shape: tuple[int, ...] | None = None
+        self._shapes: dict[str, tuple[int, ...]] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """As the environment's own, if it returns two values."""
@@ -278,7 +278,10 @@ class StrictEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         as_reward(reward, ())
         as_flags(terminated, "terminated", ())
         as_flags(truncated, "truncated", ())
-        self._shape = same_groups(step_benefits(info).supply.shape, self._shape)
+        for key in KEYS:
+            amounts = info.get(key)
+            if isinstance(amounts, np.ndarray) and amounts.ndim in (1, 2):  # others are refused after gathering
+                self._shapes[key] = same_groups((1, *amounts.shape)[-2:], self._shapes.get(key), key)
         return observation, reward, terminated, truncated, dict(info)
 
     def _check_shape(self, observation: Any) -> None:

@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.envs.gym_returns import as_rows
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError
 
 
 class Seen(NamedTuple):
-    """A step as NumPy arrays of the caller's own, with the copies in front if there are many."""
+    """A step as NumPy arrays that the caller may change, with the copies in front if there are many."""
 
     observation: np.ndarray[Any, Any]
     reward: np.ndarray[Any, Any]  # [...]
@@ -59,18 +60,18 @@ def _packed(world: World, step: TimeStep) -> jax.Array:
     """All but the observation in one row, because every array that leaves JAX costs some microseconds."""
     shape = (len(world.benefit.criteria), world.groups)
     for name in ("supply", "demand"):
-        given = jnp.shape(getattr(step, name))
-        if given != shape:
+        amounts = jnp.shape(getattr(step, name))
+        if amounts != shape:
             raise InvalidInputError(
-                f"{type(world).__name__}.step gives {name} of shape {given}. Give {shape}: its {shape[0]} criteria, "
+                f"{type(world).__name__}.step gives {name} of shape {amounts}. Give {shape}: its {shape[0]} criteria, "
                 f"then its {shape[1]} groups."
             )
-    parts = (step.reward, step.terminated, step.truncated, step.supply, step.demand)
-    return jnp.concatenate([jnp.asarray(part, jnp.float32).reshape(-1) for part in parts])
+    signals = (step.reward, step.terminated, step.truncated, step.supply, step.demand)
+    return jnp.concatenate([jnp.asarray(signal, jnp.float32).reshape(-1) for signal in signals])
 
 
 def unpacked(world: World, observation: jax.Array, packed: jax.Array) -> Seen:
-    """The step, for one or for many copies, as NumPy arrays of the caller's own."""
+    """The step, for one or for many copies, as NumPy arrays that the caller may change."""
     row = np.array(packed)
     amounts = row[..., 3:].reshape(*row.shape[:-1], 2, len(world.benefit.criteria), world.groups)
     supply, demand = amounts[..., 0, :, :], amounts[..., 1, :, :]
@@ -86,7 +87,7 @@ def reset_all(structure: Any, parameters: list[jax.Array], keys: jax.Array) -> A
 @jax.jit
 def choose(mask: jax.Array, yes: Any, no: Any) -> Any:
     """Leaf by leaf, the rows of `yes` where the mask is true and of `no` elsewhere."""
-    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b), yes, no)
+    return jax.tree.map(lambda a, b: jnp.where(as_rows(mask, a), a, b), yes, no)
 
 
 @partial(jax.jit, static_argnums=0)

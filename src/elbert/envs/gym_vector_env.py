@@ -1,4 +1,4 @@
-"""From a world to Gymnasium: many copies, stepped by one compiled function.
+"""A world as a Gymnasium vector environment: many copies, stepped by one compiled function.
 
 Copy i, seeded with s, takes the same course as a single environment seeded with s + i.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from elbert.checks import as_whole
 from elbert.envs.gym_env import (
     Draw,
     ResetNeededError,
@@ -26,7 +27,7 @@ from elbert.envs.gym_env import (
 from elbert.envs.gym_infos import benefit_entries, ended_after, final_entries, stepping
 from elbert.envs.gym_steps import choose, key_words, reset_all, step_next, step_same, unpacked
 from elbert.envs.world import World
-from elbert.errors import InvalidInputError
+from elbert.errors import InvalidInputError, unknown_name
 
 
 class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
@@ -51,14 +52,12 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
             render_mode: None or "rgb_array".
             draw: turns a state into a picture; needed for "rgb_array".
         """
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
-            raise InvalidInputError(f"num_envs is {num_envs!r}. Give a whole number of copies, at least 1.")
         try:
             self.autoreset_mode = AutoresetMode(autoreset_mode)
         except ValueError as error:
-            known = ", ".join(repr(mode.value) for mode in AutoresetMode)
-            raise InvalidInputError(f"autoreset_mode is {autoreset_mode!r}. Give one of {known}.") from error
-        self.world, self.num_envs = world, int(num_envs)
+            raise unknown_name("autoreset mode", autoreset_mode, [mode.value for mode in AutoresetMode]) from error
+        self.world = world
+        self.num_envs = as_whole(num_envs, "num_envs", "a whole number of copies, at least 1", low=1)
         self.metadata = WorldEnv.metadata | {"autoreset_mode": self.autoreset_mode}
         self.render_mode, self._draw = checked_render(render_mode, draw), draw
         self.single_observation_space, self.single_action_space = world.observation_space, supported_actions(world)
@@ -82,7 +81,9 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
             if not mask.all():
                 raise ResetNeededError("The first reset() must be of all copies. Call it without a reset_mask.")
             fresh = [int(word) for word in np.random.SeedSequence().generate_state(self.num_envs, np.uint64)]
-            seeds = [new if one is None else one for one, new in zip(seeds, fresh, strict=True)]
+            seeds = [
+                new if seed_of_copy is None else seed_of_copy for seed_of_copy, new in zip(seeds, fresh, strict=True)
+            ]
         self._seed_keys(seeds, mask)
         assert self._keys is not None
         keys, states, observations = reset_all(self._structure, self._parameters, self._keys)
@@ -94,7 +95,7 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
                 jnp.asarray(mask), (keys, states, observations), before
             )
         self._ended = self._ended & ~mask
-        self._actions = [None if gone else action for gone, action in zip(mask, self._actions, strict=True)]
+        self._actions = [None if new else action for new, action in zip(mask, self._actions, strict=True)]
         return np.array(self._observations), {}
 
     def step(
@@ -146,7 +147,7 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         )
 
     def _seed_keys(self, seeds: Sequence[int | None], mask: np.ndarray[Any, Any]) -> None:
-        """New keys for the copies that are reset with a seed of their own."""
+        """New keys for the copies that are reset with a seed."""
         chosen = [int(i) for i in np.flatnonzero(mask) if seeds[int(i)] is not None]
         if not chosen:
             return
@@ -159,13 +160,10 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         if seed is None:
             return [None] * self.num_envs
         several = isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str)
-        listed: list[Any] = list(seed) if several else [seed]
-        for one in listed:
-            if one is not None and (isinstance(one, bool) or not isinstance(one, int | np.integer) or one < 0):
-                raise InvalidInputError(f"The seed is {one!r}. Give whole numbers of 0 or more.")
+        need = "whole numbers of 0 or more"
         if not several:
-            return [int(listed[0]) + i for i in range(self.num_envs)]
-        seeds = listed
+            return [as_whole(seed, "The seed", need, low=0) + i for i in range(self.num_envs)]
+        seeds = [None if each is None else as_whole(each, "The seed", need, low=0) for each in seed]
         if len(seeds) != self.num_envs:
             raise InvalidInputError(
                 f"seed has {len(seeds)} entries for {self.num_envs} copies. Give one number for all, or one per copy."

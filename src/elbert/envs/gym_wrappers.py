@@ -1,4 +1,4 @@
-"""From a user's own environment to a Supply-Demand MDP: wrappers that add `supply` and `demand` to `info`.
+"""Wrappers that make any environment a Supply-Demand MDP: they add `supply` and `demand` to `info`.
 
 Either by two functions of a transition,
 
@@ -247,8 +247,8 @@ def _by_notion(
         each = notion.per_outcome(who, what, due, groups=groups)
         people = tuple(range(0 if made_step is None else 1, who.ndim))
         supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
-        one = len(notion.criteria) == 1
-        return (supply[..., 0, :], demand[..., 0, :]) if one else (supply, demand)
+        single = len(notion.criteria) == 1
+        return (supply[..., 0, :], demand[..., 0, :]) if single else (supply, demand)
 
     return benefit
 

@@ -33,7 +33,7 @@ DOSES_PER_INFECTION = Notion(
 """Doses given over people newly infected, per group: the vaccination criterion of the paper. It can exceed 1."""
 
 DENSE_PEOPLE = 256
-"""Up to so many people the infected neighbours are counted by a matrix product, beyond that edge by edge."""
+"""Up to this many people, a matrix product counts the infected neighbours; above it, they are counted by edges."""
 
 
 class InfectiousState(NamedTuple):
@@ -118,7 +118,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
 
     @property
     def action_space(self) -> gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete:
-        """Whom to vaccinate; the last number is nobody. With several doses, one such choice for each."""
+        """Whom to vaccinate; the last number is nobody. With several doses, there is a choice for each."""
         choices = self.people + 1
         if self.doses == 1:
             return gymnasium.spaces.Discrete(choices)

@@ -1,19 +1,22 @@
 """Parameters of a world: read from what a user gives, refused with a reason where they make no sense.
 
 Values are checked in float64 and stored as read-only NumPy arrays of 32 bits, the leaves of a pytree that can be mapped
-over. NumPy, because making a JAX array starts JAX's threads, and a process with such threads must not be forked: an
+over. NumPy, because making a JAX array starts JAX's threads, and a process with these threads must not be forked: an
 asynchronous vector environment makes a world before it forks. A traced value, as inside
 `jax.vmap(lambda tau: Infectious(infection=tau))`, has no value to check yet and passes.
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.envs.graphs import as_network, is_graph
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import ArrayLike, has_values
+from elbert.fairness.notions import NOTIONS, Notion
 
 Number: TypeAlias = ArrayLike
 """One number, or what stands for one while JAX traces."""
@@ -57,7 +60,7 @@ def as_probability(value: Any, name: str) -> Any:
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """True or False, and nothing that merely counts as such."""
+    """True or False, and not a number that counts as one of them."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name} is {_shown(value)}. Give True or False.")
     return bool(value)
@@ -97,6 +100,42 @@ def as_distributions(value: Any, name: str, *, ndim: int, need: str) -> Any:
     return stored(array, np.float32)
 
 
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A world's parameters as JSON can hold them, so that `make_world(name, **plain)` makes the same world.
+
+    Arrays become lists, and a notion its name. A networkx graph becomes pairs of people, and its groups a list. What a
+    file cannot hold is refused.
+    """
+    graph, groups = parameters.get("graph"), parameters.get("groups")
+    if is_graph(graph) or (groups is not None and isinstance(groups, Mapping | str)):
+        network = as_network(graph, groups)
+        parameters = {**parameters, "graph": network.edges.tolist(), "groups": network.group.tolist()}
+    return {name: _plain(value, name) for name, value in parameters.items()}
+
+
+def _plain(value: Any, name: str) -> Any:
+    if isinstance(value, Notion):
+        if NOTIONS.get(value.name) != value:
+            known = "is another one" if value.name in NOTIONS else "is not known"
+            raise InvalidInputError(
+                f"{name} is a notion of your own, {value.name!r}, and files store notions by name; the notion of that "
+                f"name {known}. Register it under a name of its own: elbert.register(notion)."
+            )
+        return value.name
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return np.asarray(value).tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(entry, name) for entry in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(entry, name) for key, entry in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InvalidInputError(
+        f"{name} is {_shown(value)}, which a file cannot hold. Give numbers, text, or lists of them; or train in the "
+        "world itself, elbert.train(world), instead of its name."
+    )
+
+
 def stored(array: Any, dtype: Any) -> Any:
     """A copy that nobody can write to, or the JAX array that it is."""
     if isinstance(array, jax.Array):
@@ -109,16 +148,3 @@ def stored(array: Any, dtype: Any) -> Any:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A world's parameters as JSON can hold them: arrays as lists, notions by name."""
-
-    def plain(value: Any) -> Any:
-        if hasattr(value, "criteria"):
-            return value.name
-        if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
-            return np.asarray(value).tolist()
-        return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-    return {name: plain(value) for name, value in parameters.items()}

@@ -1,102 +1,202 @@
-"""The worlds by name, and what their parameters mean."""
+"""The worlds by name: the paper's five, and those that users register.
 
-import difflib
+    register(Entry("queue", "mine/Queue-v0", Queue, summary="People wait for a desk."))
+
+makes a world known to `make_world`, to the command line, and to `gymnasium.make` and `gymnasium.make_vec`.
+"""
+
 import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import gymnasium
 
 from elbert.envs.attention import Attention
+from elbert.envs.gym_env import Draw, WorldEnv
+from elbert.envs.gym_vector_env import WorldVectorEnv
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
+from elbert.envs.parameters import plain_parameters
 from elbert.envs.world import World
-from elbert.errors import InvalidInputError
+from elbert.errors import InvalidInputError, did_you_mean, unknown_name
 
 
 class Parameter(NamedTuple):
     """One parameter of a world."""
 
     name: str
-    default: Any
+    default: Any  # None if there is none
     meaning: str
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """A named world: a class and the parameters that make it this one."""
 
     name: str  # for people and the command line
-    id: str  # for gymnasium.make
+    id: str  # for gymnasium.make, for example "mine/Queue-v0"
     world: type[World]
-    settings: dict[str, Any]  # parameters that differ from the class's defaults
-    summary: str
+    settings: Mapping[str, Any] = field(default_factory=dict)  # parameters that differ from the class's defaults
+    summary: str = ""  # one sentence for `elbert envs`
+    draw: Draw | str | None = None  # draws a state for render(); "module:function" is imported when needed
+    training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # section ("settings", a method) -> values
+    evaluation: Mapping[str, int] = field(default_factory=dict)  # episodes and horizon
 
     def make(self, **parameters: Any) -> World:
         """The world with these parameters; an unknown one is refused with the nearest known."""
-        known = [parameter.name for parameter in self.parameters()]
-        for name in parameters:
-            if name not in known:
-                near = ["horizon"] if name == "max_episode_steps" else difflib.get_close_matches(name, known, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
-                raise InvalidInputError(f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}.")
-        return self.world(**(self.settings | parameters))
+        self._check_names(parameters)
+        return self.world(**{**self.settings, **parameters})
 
     def parameters(self) -> list[Parameter]:
         """Every parameter with its default in this world and its meaning."""
         hints = get_type_hints(self.world.__init__, include_extras=True)
         return [
-            Parameter(name, self.settings.get(name, parameter.default), _meaning(hints[name]))
-            for name, parameter in inspect.signature(self.world.__init__).parameters.items()
-            if name != "self"
+            Parameter(
+                name,
+                self.settings.get(name, None if parameter.default is parameter.empty else parameter.default),
+                _meaning(hints.get(name)),
+            )
+            for name, parameter in self._signature().items()
         ]
 
+    def drawing(self) -> Draw | None:
+        """The function that draws a state, if there is one."""
+        if not isinstance(self.draw, str):
+            return self.draw
+        module, _, function = self.draw.partition(":")
+        return getattr(import_module(module), function)
 
-ENTRIES = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            "lending",
-            "elbert/Lending-v0",
-            Lending,
-            {},
-            "A bank accepts or rejects loan applicants; loans repaid and defaulted move the groups' scores.",
-        ),
-        Entry(
-            "infectious",
-            "elbert/Infectious-v0",
-            Infectious,
-            {},
-            "A health service vaccinates one person a step while a disease spreads in a social network.",
-        ),
-        Entry(
-            "infectious-harder",
-            "elbert/InfectiousHarder-v0",
-            Infectious,
-            {"waning": 0.2},
-            "As infectious, but immunity is lost: recovered and vaccinated people become susceptible again.",
-        ),
-        Entry(
-            "attention",
-            "elbert/Attention-v0",
-            Attention,
-            {},
-            "Units of attention go to sites with incidents; sites without attention get worse.",
-        ),
-        Entry(
-            "attention-harder",
-            "elbert/AttentionHarder-v0",
-            Attention,
-            {
-                "initial_rates": (30.0, 25.0, 22.5, 17.5, 12.5),
-                "fall": (0.004, 0.01, 0.016, 0.02, 0.04),
-                "growth": (0.08, 0.2, 0.4, 0.8, 2.0),
-                "units": 30,
-                "reward_found": 0.0,
-            },
-            "As attention, with more units, unequal sites that fall slowly and grow quickly, and only misses counted.",
-        ),
-    )
-}
-"""The paper's five environments."""
+    def check(self) -> None:
+        """Refuse an entry that could never be made."""
+        if not isinstance(self.name, str) or not self.name or not set(self.name).isdisjoint(":/. \t\n"):
+            raise InvalidInputError(
+                f"The name is {self.name!r}. Give one word, without spaces and without any of : / ."
+            )
+        if not (isinstance(self.world, type) and issubclass(self.world, World)):
+            raise InvalidInputError(f"world is {self.world!r}. Give a class that is derived from elbert.envs.World.")
+        self._check_names(self.settings)
+        for name, parameter in self._signature().items():
+            if parameter.default is parameter.empty and name not in self.settings:
+                raise InvalidInputError(
+                    f"{self.world.__name__} needs the parameter {name!r}, for which there is no value. Give "
+                    f"settings={{{name!r}: ...}}, or a default in __init__."
+                )
+
+    def _signature(self) -> dict[str, inspect.Parameter]:
+        every = inspect.signature(self.world).parameters
+        return {name: each for name, each in every.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+
+    def _check_names(self, parameters: Mapping[str, Any]) -> None:
+        known = list(self._signature())
+        for name in parameters:
+            if name not in known:
+                hint = did_you_mean("horizon" if name == "max_episode_steps" else name, known)
+                raise InvalidInputError(f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}.")
+
+
+ENTRIES: dict[str, Entry] = {}
+"""Name -> world: the paper's five environments, and what was registered."""
+
+
+def register(entry: Entry) -> Entry:
+    """Make a world known by its name and its Gymnasium id.
+
+    An equal entry may be registered again, and so may one whose class was defined again, as when a notebook's cell is
+    run twice. A name or id that stands for something else is refused.
+    """
+    if not isinstance(entry, Entry):
+        raise InvalidInputError(
+            f"This is {type(entry).__name__}. Give an elbert.envs.Entry with the name, the Gymnasium id and the class."
+        )
+    entry.check()
+    present = ENTRIES.get(entry.name)
+    if present is not None and not (_equal(present, entry) or _defined_again(present.world, entry.world)):
+        raise InvalidInputError(
+            f"The name {entry.name!r} stands for {present.world.__name__} ({present.id}) already. Choose another name."
+        )
+    _register_id(entry, known=present is not None and present.id == entry.id)
+    ENTRIES[entry.name] = entry
+    return entry
+
+
+def _equal(one: Entry, other: Entry) -> bool:
+    try:
+        return one == other
+    except ValueError:  # arrays in the settings, which have no single truth
+        return False
+
+
+def _defined_again(before: type, now: type) -> bool:
+    return before is not now and (before.__module__, before.__qualname__) == (now.__module__, now.__qualname__)
+
+
+def _register_id(entry: Entry, *, known: bool) -> None:
+    if known:
+        return
+    if entry.id in gymnasium.registry:
+        raise InvalidInputError(f"The Gymnasium id {entry.id!r} is taken. Choose another id.")
+    try:
+        gymnasium.register(
+            entry.id,
+            entry_point="elbert.envs.registry:make_env",
+            vector_entry_point="elbert.envs.registry:make_vector_env",
+            kwargs={"world": entry.name},
+        )
+    except gymnasium.error.Error as error:
+        raise InvalidInputError(
+            f"The Gymnasium id is {entry.id!r} ({error}). Give one of the form 'mine/Queue-v0'."
+        ) from error
+
+
+for _entry in (
+    Entry(
+        "lending",
+        "elbert/Lending-v0",
+        Lending,
+        summary="A bank accepts or rejects loan applicants; loans repaid and defaulted move the groups' scores.",
+        draw="elbert.report.world_pictures:draw_lending",
+    ),
+    Entry(
+        "infectious",
+        "elbert/Infectious-v0",
+        Infectious,
+        summary="A health service vaccinates one person a step while a disease spreads in a social network.",
+        draw="elbert.report.world_pictures:draw_infectious",
+    ),
+    Entry(
+        "infectious-harder",
+        "elbert/InfectiousHarder-v0",
+        Infectious,
+        settings={"waning": 0.2},
+        summary="As infectious, but immunity is lost: recovered and vaccinated people become susceptible again.",
+        draw="elbert.report.world_pictures:draw_infectious",
+    ),
+    Entry(
+        "attention",
+        "elbert/Attention-v0",
+        Attention,
+        summary="Units of attention go to sites with incidents; sites without attention get worse.",
+        draw="elbert.report.world_pictures:draw_attention",
+    ),
+    Entry(
+        "attention-harder",
+        "elbert/AttentionHarder-v0",
+        Attention,
+        settings={
+            "initial_rates": (30.0, 25.0, 22.5, 17.5, 12.5),
+            "fall": (0.004, 0.01, 0.016, 0.02, 0.04),
+            "growth": (0.08, 0.2, 0.4, 0.8, 2.0),
+            "units": 30,
+            "reward_found": 0.0,
+        },
+        summary="As attention, with more units, unequal sites that fall slowly and grow quickly, and only misses "
+        "counted.",
+        draw="elbert.report.world_pictures:draw_attention",
+    ),
+):
+    register(_entry)
 
 
 def get_entry(name: str) -> Entry:
@@ -104,14 +204,38 @@ def get_entry(name: str) -> Entry:
     for entry in ENTRIES.values():
         if name in (entry.name, entry.id):
             return entry
-    near = difflib.get_close_matches(str(name).lower(), ENTRIES, n=1, cutoff=0.4)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InvalidInputError(f"No environment is called {name!r}.{hint} Known: {', '.join(ENTRIES)}.")
+    raise unknown_name("environment", name, ENTRIES)
 
 
 def make_world(name: str, **parameters: Any) -> World:
     """The world of this name as pure functions, for example `make_world("lending", horizon=10_000)`."""
     return get_entry(name).make(**parameters)
+
+
+def make_env(world: str, *, render_mode: str | None = None, **parameters: Any) -> WorldEnv:
+    """One copy of the world of this name, for `gymnasium.make`."""
+    entry = get_entry(world)
+    draw = entry.drawing() if render_mode is not None else None
+    return WorldEnv(entry.make(**parameters), render_mode=render_mode, draw=draw)
+
+
+def make_vector_env(
+    world: str,
+    num_envs: int,
+    *,
+    render_mode: str | None = None,
+    autoreset_mode: Any = "NextStep",
+    **parameters: Any,
+) -> WorldVectorEnv:
+    """Many copies of the world of this name, compiled together, for `gymnasium.make_vec`."""
+    entry = get_entry(world)
+    return WorldVectorEnv(
+        entry.make(**parameters),
+        num_envs,
+        autoreset_mode=autoreset_mode,
+        render_mode=render_mode,
+        draw=entry.drawing() if render_mode is not None else None,
+    )
 
 
 def describe(entry: Entry) -> dict[str, Any]:
@@ -127,18 +251,31 @@ def describe(entry: Entry) -> dict[str, Any]:
         "horizon": int(world.horizon),
         "notion": world.benefit.name,
         "rates": [criterion.name for criterion in world.benefit.criteria],
-        "parameters": [parameter._asdict() for parameter in entry.parameters()],
+        "parameters": [
+            {**parameter._asdict(), "default": _described(parameter.default, parameter.name)}
+            for parameter in entry.parameters()
+        ],
     }
+
+
+def _described(default: Any, name: str) -> Any:
+    """A default as JSON can hold it, in words where a file could not store it."""
+    try:
+        return plain_parameters({name: default})[name]
+    except InvalidInputError:
+        return repr(default)
 
 
 def _space(space: gymnasium.Space[Any]) -> str:
     if isinstance(space, gymnasium.spaces.Discrete):
         return f"{space.n} choices"
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return f"{' x '.join(map(str, space.nvec.ravel()))} choices"
     assert isinstance(space, gymnasium.spaces.Box)
     low, high = f"{space.low.min():g}", f"{space.high.max():g}"
-    return f"{space.shape[0]} in [{low}, {high}{')' if high == 'inf' else ']'}"
+    return f"{' x '.join(map(str, space.shape))} in [{low}, {high}{')' if high == 'inf' else ']'}"
 
 
 def _meaning(hint: Any) -> str:
-    """The text beside a parameter's type."""
+    """The text in a parameter's annotation."""
     return get_args(hint)[1] if get_origin(hint) is Annotated else ""

@@ -63,7 +63,9 @@ class World(ABC):
         }
         unknown = [name for name in static if name not in names]
         if unknown:
-            raise TypeError(f"{cls.__name__} names {unknown[0]!r} as static, but has no such annotated attribute.")
+            raise TypeError(
+                f"{cls.__name__} names {unknown[0]!r} as static, but has no annotated attribute of this name."
+            )
         cls._static = (*cls._static, *static)
         _register(cls, tuple(name for name in names if name not in cls._static), cls._static)
         if "__init__" in cls.__dict__:

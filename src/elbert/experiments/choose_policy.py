@@ -24,7 +24,7 @@ class Candidates:
 
     def __init__(self, trainer: Trainer, folder: Path | None) -> None:
         """No candidates yet; `choose` finds those that an earlier part of the run left in the folder."""
-        self.trainer, self.folder, self.how = trainer, folder, trainer.method.choice
+        self.trainer, self.folder, self.how = trainer, folder, trainer.method.policy_choice
         total, count = trainer.iterations, self.how.candidates
         first = max(1, round(total * (1 - self.how.last_part)))
         self.iterations = sorted({round(first + (total - first) * i / (count - 1)) for i in range(count)})

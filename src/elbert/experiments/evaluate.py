@@ -1,20 +1,27 @@
-"""How agents are evaluated: protocols, which are data, and the one function that follows them."""
+"""How policies are evaluated: protocols, which are data, the functions that follow them, and what is kept in a run."""
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from elbert.envs import get_entry
-from elbert.errors import InvalidInputError
+from elbert.envs import ENTRIES, get_entry
+from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import Rule
 from elbert.experiments.presets import OWN
+from elbert.experiments.results import over_seeds
+from elbert.experiments.run_folder import RunFolder
 from elbert.learning import Agent, Environment, Evaluation
-from elbert.progress import tell_nobody
+from elbert.learning.result import Result
+from elbert.progress import Progress, Tell, tell_nobody
+
+Policy: TypeAlias = Rule | RunFolder
+"""What people name to have it evaluated: a rule, or the folder of a run."""
 
 
 class Protocol(NamedTuple):
-    """How agents are evaluated."""
+    """How policies are evaluated."""
 
     episodes: int
     horizon: int | None  # None: the environment's own
@@ -25,16 +32,32 @@ def protocol_for(name: str, env: str) -> Protocol:
     """The protocol of this name for an environment."""
     content = tomllib.loads((files("elbert.experiments") / "data" / "protocols.toml").read_text("utf-8"))
     if name not in content:
-        raise InvalidInputError(f"No evaluation protocol is called {name!r}. Known: {', '.join(content)}.")
+        raise unknown_name("evaluation protocol", name, content)
     section = content[name]
     if env not in section and OWN not in section:
         raise InvalidInputError(f"The protocol {name!r} says nothing about {env}. It knows: {', '.join(section)}.")
-    entry = section.get(env, section.get(OWN))
+    brought = ENTRIES[env].evaluation if env in ENTRIES else {}
+    entry = section.get(env, section.get(OWN, {}) | dict(brought))
     return Protocol(entry["episodes"], entry.get("horizon"), entry.get("extra_demand", 0.0))
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """Under which conditions a policy is evaluated."""
+
+    protocol: str = "default"
+    episodes: int | None = None  # None: the protocol's
+    horizon: int | None = None  # None: the protocol's
+    seed: int = 1
+    deterministic: bool = False
+    env: Environment | None = None  # None: where the policy was trained
+
+
+USUAL = Conditions()
+
+
 def evaluate(
-    agent: Agent | Rule,
+    policy: Agent | Rule,
     *,
     protocol: str = "default",
     episodes: int | None = None,
@@ -42,27 +65,105 @@ def evaluate(
     seed: int = 1,
     deterministic: bool = False,
     env: Environment | None = None,
-    tick: Callable[[int], None] | None = None,
+    progress: Tell = tell_nobody,
 ) -> Evaluation:
     """Evaluate an agent or a rule by a protocol.
 
-    "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
+    Args:
+        policy: the agent or the rule.
+        protocol: "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
+        episodes: number of episodes, in place of the protocol's.
+        horizon: steps of an episode, in place of the protocol's.
+        seed: seed of the episodes.
+        deterministic: take the most probable action instead of sampling one.
+        env: another environment than that of training.
+        progress: is told how many episodes are done.
     """
-    if isinstance(env, str):
-        name = env = get_entry(env).name
-    else:
-        name = agent.about.env if agent.about.parameters is not None and env is None else OWN
-    if name == OWN and horizon is not None:
-        raise InvalidInputError("The horizon of an environment of your own is set where it is made, not here.")
-    plan = protocol_for(protocol, name)
-    steps = plan.horizon if horizon is None else horizon
-    changed = {} if name == OWN or steps is None else {"horizon": steps}
-    return agent.evaluate(
-        plan.episodes if episodes is None else episodes,
-        env=env,
-        seed=seed,
-        deterministic=deterministic,
-        extra_demand=plan.extra_demand,
-        progress=(lambda p: tick(p.done)) if tick is not None else tell_nobody,
-        **changed,
+    if not isinstance(policy, Agent | Rule):
+        raise InvalidInputError(
+            f"A {type(policy).__name__} cannot be evaluated here. Give an agent (elbert.train, elbert.load) or a rule "
+            "(elbert.exact.get_rule)."
+        )
+    conditions = Conditions(
+        protocol=protocol, episodes=episodes, horizon=horizon, seed=seed, deterministic=deterministic, env=env
     )
+    return _evaluate_all([policy], conditions, progress)[0]
+
+
+def evaluate_policy(policy: Policy, conditions: Conditions = USUAL, *, progress: Tell = tell_nobody) -> Result:
+    """Evaluate a rule, or all agents of a run."""
+    if isinstance(policy, RunFolder):
+        return evaluate_run(policy, conditions, progress=progress)
+    return _evaluate_all([policy], conditions, progress)[0].result
+
+
+def evaluate_run(
+    run: RunFolder,
+    conditions: Conditions = USUAL,
+    *,
+    agents: Sequence[Agent] | None = None,
+    keep: bool | None = None,
+    progress: Tell = tell_nobody,
+) -> Result:
+    """Evaluate all agents of a run.
+
+    Args:
+        run: the folder of the run.
+        conditions: how.
+        agents: those of the folder, if they are at hand; otherwise they are read.
+        keep: whether the folder keeps the result as the evaluation of this run. By default it does if the conditions
+            are the usual ones, but for an environment of the user's, which has to be given.
+        progress: is told how many episodes are done, of all agents together.
+    """
+    digest = run.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
+    agents = run.agents() if agents is None else agents
+    if any(agent.about.method_settings != agents[0].about.method_settings for agent in agents):
+        raise InvalidInputError(
+            f"The agents in {run.path} were trained with different coefficients: a mean over them says nothing. "
+            "Evaluate them one by one: elbert.load(folder, member=...)."
+        )
+    result = over_seeds(_evaluate_all(agents, conditions, progress), [agent.about.seed for agent in agents])
+    if keep is None:
+        keep = replace(conditions, env=None) == USUAL
+    if keep and (conditions.env is None or world_of(run) is None):
+        run.keep_evaluation(replace(result, protocol=conditions.protocol, agents=digest))
+    return result
+
+
+def world_of(run: RunFolder) -> dict[str, Any] | None:
+    """The parameters of a run's world but for the horizon, which the protocol sets; None in a user's environment."""
+    parameters = run.config.get("parameters")
+    return None if parameters is None else {name: value for name, value in parameters.items() if name != "horizon"}
+
+
+def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, progress: Tell) -> list[Evaluation]:
+    """Each policy in episodes of its own, so that an interval over seeds covers both kinds of chance."""
+    env, own = conditions.env, OWN
+    if isinstance(env, str):
+        own = env = get_entry(env).name
+    elif env is None and policies[0].about.parameters is not None:
+        own = policies[0].about.env
+    if own == OWN and conditions.horizon is not None:
+        raise InvalidInputError("The horizon of an environment of your own is set where it is made, not here.")
+    protocol = protocol_for(conditions.protocol, own)
+    episodes = protocol.episodes if conditions.episodes is None else conditions.episodes
+    horizon = protocol.horizon if conditions.horizon is None else conditions.horizon
+    parameters = {} if own == OWN or horizon is None else {"horizon": horizon}
+    evaluations: list[Evaluation] = []
+    for place, policy in enumerate(policies):
+
+        def tell(own: Progress, place: int = place) -> None:
+            progress(replace(own, done=place * episodes + own.done, total=len(policies) * episodes))
+
+        evaluations.append(
+            policy.evaluate(
+                episodes,
+                env=env,
+                seed=conditions.seed + place,
+                deterministic=conditions.deterministic,
+                extra_demand=protocol.extra_demand,
+                progress=tell,
+                **parameters,
+            )
+        )
+    return evaluations

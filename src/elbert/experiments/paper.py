@@ -1,74 +1,24 @@
-"""The experiments as data: which trainings they need and how these are shown side by side."""
+"""The paper's experiments as data: which trainings they need and how these are shown side by side."""
 
-import difflib
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from elbert.envs import get_entry
-from elbert.envs.parameters import plain_parameters
-from elbert.errors import InvalidInputError
-from elbert.experiments.evaluate import protocol_for
-from elbert.experiments.presets import preset_for
-from elbert.learning import METHODS, Settings, get_method
+from elbert.errors import InvalidInputError, unknown_name
+from elbert.experiments.evaluate import world_of
+from elbert.experiments.jobs import Job
+from elbert.experiments.published import Row, published
+from elbert.experiments.results import best_possible
+from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.two_trajectories import TwoTrajectories
 
+PUBLISHED_METHODS = ("elbert-po", "g-ppo", "r-ppo", "a-ppo")
 MAIN = ("lending", "infectious-harder", "attention-harder")
 ORIGINAL = ("infectious", "attention")
 ALPHA_FACTORS = (0.01, 0.1, 1.0, 10.0)
 BETAS = (1.0, 20.0, 100.0)
-QUICK_STEPS = 0.4
-"""Part of the preset's steps that a quick picture takes."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One training with its evaluation: all seeds side by side. Jobs that compute the same have the same folder."""
-
-    env: str
-    method: str
-    preset: str = "fast"
-    seeds: int = 3
-    settings: Mapping[str, Any] = field(default_factory=dict)  # over the preset
-    world: Mapping[str, Any] = field(default_factory=dict)  # over the preset's
-    quick: bool = False
-
-    @cached_property
-    def resolved(self) -> tuple[Settings, dict[str, Any]]:
-        """The complete settings, and the world's parameters in training."""
-        base = preset_for(self.preset, self.env, get_method(self.method))
-        given = dict(self.settings)
-        if self.quick:
-            steps = max(base.settings.batch, int(QUICK_STEPS * base.settings.steps))
-            given = {"steps": min(steps, given.get("steps", steps))} | given
-        return Settings.of(given, base.settings), base.world | dict(self.world)
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Settings to be asked for over the preset."""
-        return dict(self.settings) | ({"steps": self.resolved[0].steps} if self.quick else {})
-
-    @property
-    def episodes(self) -> int:
-        """Of the evaluation."""
-        episodes = protocol_for("default", self.env).episodes
-        return max(2, episodes // 4) if self.quick else episodes
-
-    @cached_property
-    def name(self) -> str:
-        """Of the folder: readable, and different for whatever makes a difference."""
-        settings, world = self.resolved
-        content = {
-            "preset": self.preset,
-            "seeds": self.seeds,
-            "settings": settings.to_dict(),
-            "world": plain_parameters(world),
-            "episodes": self.episodes,
-        }
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        return f"{self.env}-{self.method}-{digest[:10]}"
 
 
 @dataclass(frozen=True)
@@ -95,26 +45,72 @@ class Experiment:
 
     name: str
     title: str
-    figure: str  # label in the paper, or what it makes of the paper's words
+    figure: str  # its label in the paper, or where the paper describes it
     question: str
+    base: Job  # preset, seeds and extent of all trainings
     panels: tuple[Panel, ...]
+    picture: Literal["levels", "extreme groups"] = "levels"
 
     @property
-    def jobs(self) -> list[Job]:
-        """Every training once."""
-        return list({series.job.name: series.job for panel in self.panels for series in panel.series}.values())
+    def jobs(self) -> tuple[Job, ...]:
+        """The trainings."""
+        return tuple(series.job for panel in self.panels for series in panel.series)
+
+    @property
+    def envs(self) -> tuple[str, ...]:
+        """The environments."""
+        return tuple(panel.env for panel in self.panels)
+
+    def within(self, envs: Sequence[str]) -> "Experiment":
+        """The panels in these environments only."""
+        chosen = tuple(panel for panel in self.panels if panel.env in envs)
+        if not chosen:
+            have = ", ".join(sorted(set(self.envs)))
+            raise InvalidInputError(f"{self.name} is not about {', '.join(envs)}. It has: {have}.")
+        return replace(self, panels=chosen)
+
+    def outcome(self, runs: Path) -> "Outcome":
+        """The trainings' results from the folder of runs; a training that is missing has none."""
+        rows = (self._row(panel, series, runs) for panel in self.panels for series in panel.series)
+        return Outcome(self, runs, tuple(rows))
+
+    def _row(self, panel: Panel, series: Series, runs: Path) -> Row:
+        run = RunFolder(runs / series.job.name)
+        result = run.evaluation() if run.path.is_dir() else None
+        return Row(
+            experiment=self.name,
+            env=panel.env,
+            panel=panel.title,
+            label=series.label,
+            method=series.job.method,
+            run=series.job.name,
+            published=published().level(panel.env, series.published),
+            result=result,
+            best=None if result is None else best_possible(result, world_of(run)),
+        )
 
 
-def experiment(name: str, *, preset: str, seeds: int, envs: Sequence[str] | None, quick: bool) -> Experiment:
-    """The experiment of this name, in these environments only if some are named."""
-    plan = PLANS[name](Job("lending", "elbert-po", preset, seeds, quick=quick))
-    if envs is None:
-        return plan
-    chosen = tuple(panel for panel in plan.panels if panel.env in envs)
-    if not chosen:
-        have = sorted({panel.env for panel in plan.panels})
-        raise InvalidInputError(f"{name} is not about {', '.join(envs)}. It has: {', '.join(have)}.")
-    return replace(plan, panels=chosen)
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an experiment: a row for each training."""
+
+    experiment: Experiment
+    runs: Path  # folder of the runs
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the experiment."""
+        return self.experiment.name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        base = self.experiment.base
+        about = {"experiment": self.name, "preset": base.preset, "seeds": base.seeds, "quick": base.quick}
+        return about | {"rows": [row.to_dict() for row in self.rows]}
+
+
+Plan: TypeAlias = Experiment | TwoTrajectories
 
 
 def _methods(base: Job, envs: Sequence[str], *, published: bool) -> tuple[Panel, ...]:
@@ -124,7 +120,7 @@ def _methods(base: Job, envs: Sequence[str], *, published: bool) -> tuple[Panel,
             env,
             tuple(
                 Series(method, replace(base, env=env, method=method), method if published else None)
-                for method in METHODS
+                for method in PUBLISHED_METHODS
             ),
         )
         for env in envs
@@ -133,49 +129,54 @@ def _methods(base: Job, envs: Sequence[str], *, published: bool) -> tuple[Panel,
 
 def _main(base: Job) -> Experiment:
     return Experiment(
-        "main",
-        "Four methods in the paper's main environments",
-        "fig:learning_curve_main",
-        "Does ELBERT-PO reach the lowest bias, and at what reward?",
-        _methods(base, MAIN, published=True),
+        name="main",
+        title="Four methods in the paper's main environments",
+        figure="fig:learning_curve_main",
+        question="Does ELBERT-PO reach the lowest bias, and at what reward?",
+        base=base,
+        panels=_methods(base, MAIN, published=True),
     )
 
 
 def _original(base: Job) -> Experiment:
     return Experiment(
-        "original",
-        "Four methods in the two original environments",
-        "fig:learning_curve_appendix",
-        "The same in the environments that the harder ones were made from.",
-        _methods(base, ORIGINAL, published=False),
+        name="original",
+        title="Four methods in the two original environments",
+        figure="fig:learning_curve_appendix",
+        question="The same in the environments that the harder ones were made from.",
+        base=base,
+        panels=_methods(base, ORIGINAL, published=False),
     )
 
 
 def _supply_demand(base: Job) -> Experiment:
     return Experiment(
-        "supply-demand",
-        "Supply and demand of the most and the least advantaged group",
-        "fig:learning_curve_sd_appendix",
-        "By which change does the bias fall: more supply for some, less for others, or other demand?",
-        _methods(base, MAIN, published=False),
+        name="supply-demand",
+        title="Supply and demand of the most and the least advantaged group",
+        figure="fig:learning_curve_sd_appendix",
+        question="By which change does the bias fall: more supply for some, less for others, or other demand?",
+        base=base,
+        panels=_methods(base, MAIN, published=False),
+        picture="extreme groups",
     )
 
 
 def _alpha(base: Job) -> Experiment:
     panels = []
     for env in ("attention-harder", "lending", "infectious-harder", "infectious", "attention"):
-        usual = preset_for(base.preset, env, "elbert-po").settings.alpha
+        usual = replace(base, env=env).request.method.to_dict()["alpha"]
         values = [float(f"{usual * factor:.3g}") for factor in ALPHA_FACTORS]
         jobs = [replace(base, env=env, settings={"alpha": value}) for value in values]
         panels.append(
             Panel(env, env, tuple(Series(f"alpha {value:g}", job) for value, job in zip(values, jobs, strict=True)))
         )
     return Experiment(
-        "alpha",
-        "The bias coefficient",
-        "fig:lending_ablation, fig:ablation_appendix",
-        "How do reward and bias depend on alpha, from a hundredth of the preset's to ten times of it?",
-        tuple(panels),
+        name="alpha",
+        title="The bias coefficient",
+        figure="fig:lending_ablation, fig:ablation_appendix",
+        question="How do reward and bias depend on alpha, from a hundredth of the preset's to ten times of it?",
+        base=base,
+        panels=tuple(panels),
     )
 
 
@@ -183,11 +184,12 @@ def _beta(base: Job) -> Experiment:
     env = "attention-harder"
     series = tuple(Series(f"beta {beta:g}", replace(base, env=env, settings={"beta": beta})) for beta in BETAS)
     return Experiment(
-        "beta",
-        "The temperature of the soft bias",
-        "fig:ablation_smooth_appendix",
-        "How do reward and bias depend on beta?",
-        (Panel(env, env, series),),
+        name="beta",
+        title="The temperature of the soft bias",
+        figure="fig:ablation_smooth_appendix",
+        question="How do reward and bias depend on beta?",
+        base=base,
+        panels=(Panel(env, env, series),),
     )
 
 
@@ -198,11 +200,12 @@ def _notions(base: Job) -> Experiment:
         series = tuple(Series(job.method, job) for job in jobs)
         panels.append(Panel("lending", notion, series))
     return Experiment(
-        "notions",
-        "Lending under other notions of fairness",
-        "appendix A, described only",
-        "Does the method lower the bias that each notion defines?",
-        tuple(panels),
+        name="notions",
+        title="Lending under other notions of fairness",
+        figure="appendix A, described only",
+        question="Does the method lower the bias that each notion defines?",
+        base=base,
+        panels=tuple(panels),
     )
 
 
@@ -212,16 +215,17 @@ def _demand(base: Job) -> Experiment:
     for env, group, weights in (("lending", 1, (0.0, 0.1, 0.5)), ("infectious-harder", 0, (0.0, -0.3, -1.0))):
         series = []
         for weight in weights:
-            given = {"demand_weight": tuple(weight if g == group else 0.0 for g in range(2))} if weight else {}
+            settings = {"demand_weight": tuple(weight if g == group else 0.0 for g in range(2))} if weight else {}
             label = f"weight {weight:g} on group {group}" if weight else "no weight"
-            series.append(Series(label, replace(base, env=env, settings=given)))
+            series.append(Series(label, replace(base, env=env, settings=settings)))
         panels.append(Panel(env, env, tuple(series)))
     return Experiment(
-        "demand",
-        "Demand regularisation",
-        "appendix E, described only",
-        "Does a weight on a group's demand move that demand, and what does it cost?",
-        tuple(panels),
+        name="demand",
+        title="Demand regularisation",
+        figure="appendix E, described only",
+        question="Does a weight on a group's demand move that demand, and what does it cost?",
+        base=base,
+        panels=tuple(panels),
     )
 
 
@@ -243,17 +247,18 @@ def _details(base: Job) -> Experiment:
         Series("each standardised, alpha 2e+05", replace(base, settings=each | {"alpha": 2e5})),
     ]
     sighted = [
-        replace(base, method=method, settings=given)
+        replace(base, method=method, settings=settings)
         for method in ("r-ppo", "a-ppo")
-        for given in ({}, {"gamma": 0.99, "gae_lambda": 0.95})
+        for settings in ({}, {"gamma": 0.99, "gae_lambda": 0.95})
     ]
-    far = [Series(f"{job.method}, gamma {job.resolved[0].gamma:g}", job) for job in sighted]
+    far = [Series(f"{job.method}, gamma {job.request.settings.gamma:g}", job) for job in sighted]
     return Experiment(
-        "details",
-        "What the text says and what the numbers come from",
-        "no figure of the paper",
-        "How much does each difference between text and published numbers change the result?",
-        (
+        name="details",
+        title="What the text says and what the numbers come from",
+        figure="no figure of the paper",
+        question="How much does each difference between text and published numbers change the result?",
+        base=base,
+        panels=(
             Panel("infectious-harder", "infection probability", tuple(infectious)),
             Panel("lending", "sign of the penalty", tuple(signs)),
             Panel("lending", "standardisation", tuple(standardised)),
@@ -262,7 +267,7 @@ def _details(base: Job) -> Experiment:
     )
 
 
-PLANS: dict[str, Callable[[Job], Experiment]] = {
+PLANS: dict[str, Callable[[Job], Plan]] = {
     "main": _main,
     "original": _original,
     "alpha": _alpha,
@@ -271,21 +276,22 @@ PLANS: dict[str, Callable[[Job], Experiment]] = {
     "notions": _notions,
     "demand": _demand,
     "details": _details,
+    "temporal": lambda base: TwoTrajectories(),
 }
-EXPERIMENTS = (*PLANS, "temporal")
 
 
-def known_experiments(names: Sequence[str], envs: Sequence[str] | None) -> list[str]:
-    """The experiments asked for, each once; all if none is named."""
+def plans_for(
+    names: Sequence[str], *, preset: str, seeds: int, envs: Sequence[str] | None = None, quick: bool = False
+) -> list[Plan]:
+    """The experiments of these names, each once, in these environments; without names all that are about them."""
     for name in names:
-        if name not in EXPERIMENTS:
-            near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InvalidInputError(f"No experiment is called {name!r}.{hint} Known: {', '.join(EXPERIMENTS)}.")
-    if names:
-        return list(dict.fromkeys(names))
+        if name not in PLANS:
+            raise unknown_name("experiment", name, PLANS)
+    base = Job("lending", "elbert-po", preset, seeds, quick=quick)
+    plans = [PLANS[name](base) for name in dict.fromkeys(names or PLANS)]
     if envs is None:
-        return list(EXPERIMENTS)
+        return plans
     where = [get_entry(env).name for env in envs]
-    every = [experiment(name, preset="fast", seeds=1, envs=None, quick=False) for name in EXPERIMENTS[:-1]]
-    return [plan.name for plan in every if any(panel.env in where for panel in plan.panels)]
+    if not names:
+        plans = [plan for plan in plans if not set(where).isdisjoint(plan.envs)]
+    return [plan.within(where) for plan in plans]

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elbert.envs import ENTRIES, get_entry
+from elbert.envs import ENTRIES
 from elbert.errors import InvalidInputError, did_you_mean, unknown_name
 from elbert.files import read_text
 from elbert.learning import METHODS, Method, Settings
@@ -50,17 +50,15 @@ def preset_for(name: str, env: str, method: type[Method]) -> Preset:
 
 
 def _section(content: Mapping[str, Any], env: str, where: str) -> dict[str, Any]:
-    """The environment's section; a registered world's own, or the one for users' environments, where it has none."""
+    """The environment's section, else what a registered world brought along, else the one for users' environments."""
     if env in content:
         return content[env]
-    if env in ENTRIES:
-        brought = getattr(get_entry(env), "training", None)
-        if brought is None:
-            raise InvalidInputError(
-                f"{where} has no section [{env}]. Add one, or take another preset: {', '.join(PRESETS)}."
-            )
-        return dict(brought)
-    return content.get(OWN, {})
+    brought = dict(ENTRIES[env].training) if env in ENTRIES else {}
+    if env in ENTRIES and not brought and OWN not in content:
+        raise InvalidInputError(
+            f"{where} has no section [{env}]. Add one, or take another preset: {', '.join(PRESETS)}."
+        )
+    return content.get(OWN, {}) | dict(brought.pop("settings", {})) | brought
 
 
 def _check_sections(content: Mapping[str, Any], where: str) -> None:

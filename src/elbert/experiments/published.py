@@ -1,24 +1,55 @@
-"""Results beside published ones: rows of a table, and a word on each cell."""
+"""Results next to published ones: rows of a table, and a word on each."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from elbert.experiments.paper import Experiment, Series
-from elbert.experiments.results import with_best_possible, world_of
-from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.results import BestPossible
+from elbert.learning.result import Result
+from elbert.records import record_from
 
 Verdict: TypeAlias = Literal["better", "alike", "worse"]
 CellVerdict: TypeAlias = Literal["dominates", "alike", "mixed", "dominated"]
 
 
+@dataclass(frozen=True)
+class Level:
+    """What the paper reports of a method in an environment: the ends of its curves, and of the bands around them."""
+
+    reward: float
+    reward_lo: float
+    reward_hi: float
+    bias: float
+    bias_lo: float
+    bias_hi: float
+
+
+@dataclass(frozen=True)
+class Published:
+    """The paper's numbers."""
+
+    source: str
+    levels: Mapping[str, Mapping[str, Level]]  # by environment and method
+
+    def level(self, env: str, method: str | None) -> Level | None:
+        """The level of a method in an environment; None if the paper has none."""
+        return None if method is None else self.levels.get(env, {}).get(method)
+
+
 @cache
-def published() -> dict[str, Any]:
-    """The paper's numbers: levels[env][method] = {reward, reward_lo, reward_hi, bias, bias_lo, bias_hi}."""
-    return json.loads((files("elbert.experiments") / "data" / "published.json").read_text("utf-8"))
+def published() -> Published:
+    """Read the paper's numbers."""
+    content = json.loads((files("elbert.experiments") / "data" / "published.json").read_text("utf-8"))
+    return Published(
+        content["source"],
+        {
+            env: {method: record_from(Level, level, f"{env}.{method}") for method, level in methods.items()}
+            for env, methods in content["levels"].items()
+        },
+    )
 
 
 def verdict(ci: Sequence[float], theirs: Sequence[float], *, more_is_better: bool) -> Verdict:
@@ -27,7 +58,7 @@ def verdict(ci: Sequence[float], theirs: Sequence[float], *, more_is_better: boo
     Args:
         ci: our 95 % interval.
         theirs: the ends of the published band.
-        more_is_better: of the reward; not of the bias.
+        more_is_better: true of the reward, false of the bias.
     """
     above, below = min(ci) > max(theirs), max(ci) < min(theirs)
     if above or below:
@@ -44,36 +75,55 @@ def cell(reward: Verdict, bias: Verdict) -> CellVerdict:
     return "dominated" if "better" not in (reward, bias) else "mixed"
 
 
-def rows_of(experiment: Experiment, folder: Path) -> list[dict[str, Any]]:
-    """A row per training: what was measured, what was published, the verdict. Trainings that are missing say so."""
-    return [
-        _row(experiment.name, panel.env, panel.title, series, folder)
-        for panel in experiment.panels
-        for series in panel.series
-    ]
+@dataclass(frozen=True)
+class Verdicts:
+    """The word on a row."""
+
+    reward: Verdict
+    bias: Verdict
+    cell: CellVerdict
 
 
-def _row(experiment: str, env: str, panel: str, series: Series, folder: Path) -> dict[str, Any]:
-    found = RunFolder(folder / series.job.name).evaluation() if (folder / series.job.name).is_dir() else None
-    theirs = published()["levels"].get(env, {}).get(series.published) if series.published else None
-    row: dict[str, Any] = {
-        "experiment": experiment,
-        "env": env,
-        "panel": panel,
-        "label": series.label,
-        "method": series.job.method,
-        "run": series.job.name,
-        "published": theirs,
-    }
-    if found is None:
-        return row | {"missing": True}
-    keys = ("episodes", "horizon", "reward", "bias", "groups", "train_seconds")
-    found = with_best_possible(found, world_of(folder / series.job.name))
-    row |= {key: found[key] for key in keys} | ({"best": found["best"]} if "best" in found else {})
-    row["seeds"] = len(found.get("seeds", [found]))
-    row["verdict"] = None
-    if theirs is not None and found["reward"]["ci"] is not None and found["bias"]["ci"] is not None:
-        reward = verdict(found["reward"]["ci"], (theirs["reward_lo"], theirs["reward_hi"]), more_is_better=True)
-        bias = verdict(found["bias"]["ci"], (theirs["bias_lo"], theirs["bias_hi"]), more_is_better=False)
-        row["verdict"] = {"reward": reward, "bias": bias, "cell": cell(reward, bias)}
-    return row
+@dataclass(frozen=True)
+class Row:
+    """One training of an experiment: what was measured and what was published."""
+
+    experiment: str
+    env: str
+    panel: str
+    label: str
+    method: str
+    run: str  # name of its folder
+    published: Level | None
+    result: Result | None  # None: the training is missing
+    best: BestPossible | None = None
+
+    @property
+    def verdict(self) -> Verdicts | None:
+        """The word on this row, where both sides have intervals."""
+        if self.published is None or self.result is None:
+            return None
+        reward_ci, bias_ci = self.result.reward.ci, self.result.worst.bias.ci
+        if reward_ci is None or bias_ci is None:
+            return None
+        theirs = self.published
+        reward = verdict(reward_ci, (theirs.reward_lo, theirs.reward_hi), more_is_better=True)
+        bias = verdict(bias_ci, (theirs.bias_lo, theirs.bias_hi), more_is_better=False)
+        return Verdicts(reward, bias, cell(reward, bias))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers; `missing` where there is no training."""
+        head = {name: getattr(self, name) for name in ("experiment", "env", "panel", "label", "method", "run")}
+        head["published"] = None if self.published is None else asdict(self.published)
+        if self.result is None:
+            return head | {"missing": True}
+        content = self.result.to_dict()
+        row = head | {name: content[name] for name in MEASURED}
+        if self.best is not None:
+            row["best"] = self.best.to_dict()
+        words = self.verdict
+        return row | {"seeds": len(self.result.singles), "verdict": None if words is None else asdict(words)}
+
+
+MEASURED = ("episodes", "horizon", "reward", "bias", "groups", "train_seconds")
+"""Entries of a result that a row holds."""

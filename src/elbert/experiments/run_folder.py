@@ -5,8 +5,8 @@ manifest.json       versions, platform, command, seeds; how far it is and how it
 metrics.csv         a row per iteration and seed
 checkpoints/        the latest training states
 agent.safetensors   the policy of the latest checkpoint (agent-0, agent-1, ... if several seeds train together); under a
-                    limit on the bias in the end the one that was chosen
-candidates/         the policies to choose from, under such a limit
+                    limit on the bias, in the end the policy that was chosen
+candidates/         the policies to choose from, under a limit
 evaluation.json     how it did in fresh episodes
 
 The JSON files carry a digest of themselves and are refused if they were edited. All files are written whole except
@@ -19,7 +19,7 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -39,6 +39,7 @@ from elbert.files import (
     write_tensors,
 )
 from elbert.learning import Agent, Trainer
+from elbert.learning.result import Result
 from elbert.learning.trees import MismatchError
 
 FORMAT = 2
@@ -48,9 +49,6 @@ OLD_FORMAT = 1
 LOCK = ".lock"
 KEPT = 2
 """Checkpoints that are kept: if the latest is damaged, there is one before it."""
-
-EVALUATED = ("env", "method", "episodes", "horizon", "reward", "bias", "groups", "criteria", "train_seconds")
-"""What an evaluation cannot be without."""
 
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 
@@ -198,20 +196,20 @@ class RunFolder:
             raise FileError(f"{self.path} holds no agent yet.")
         return [Agent.load(path) for path in paths]
 
-    def evaluation(self) -> dict[str, Any] | None:
+    def evaluation(self) -> Result | None:
         """The evaluation that is kept here, if it is of the policies that are here now."""
         path = self.path / "evaluation.json"
         if not path.exists():
             return None
-        content = self._read(path.name)
-        missing = [key for key in EVALUATED if key not in content]
-        if missing:
-            raise FileError(f"{path} is damaged: it lacks {', '.join(missing)}. {REMEDIES[path.name]}")
-        return content if content.get("agents") == self.digest() else None
+        try:
+            result = Result.from_dict(self._read(path.name))
+        except InvalidInputError as error:
+            raise FileError(f"{path} is damaged: {error} {REMEDIES[path.name]}") from error
+        return result if result.agents == self.digest() else None
 
-    def keep_evaluation(self, content: Mapping[str, Any]) -> None:
-        """Write an evaluation; under "agents" it has the `digest` of the policies it is of."""
-        write_sealed(self.path / "evaluation.json", content)
+    def keep_evaluation(self, result: Result) -> None:
+        """Write an evaluation; `result.agents` is the `digest` of the policies that it is of."""
+        write_sealed(self.path / "evaluation.json", result.to_dict())
 
     def digest(self) -> str:
         """A digest of the agents' files: tells whether they are still those that were evaluated."""

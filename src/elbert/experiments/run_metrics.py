@@ -16,6 +16,8 @@ from elbert.files import FileError, append_lines, read_text, write_whole
 from elbert.learning import Iteration, Metrics
 
 NAME = "metrics.csv"
+NEEDED = ("iteration", "steps", "seed", "reward", "bias", "episodes")
+"""Columns without which the file is damaged."""
 
 
 class MetricsFile:
@@ -78,6 +80,9 @@ def read_metrics(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
         if len(lines) < 2:
             return {}
         header, rows = lines[0], lines[1:]
+        missing = [name for name in NEEDED if name not in header]
+        if missing:
+            raise ValueError(f"it has no column {missing[0]}")
         members = sum(row[0] == rows[0][0] for row in rows)
         rows = rows[: len(rows) // members * members]
         cells = dict(zip(header, zip(*rows, strict=True), strict=True))
@@ -97,9 +102,9 @@ def metric_row(every: Metrics, member: int) -> dict[str, Any]:
     criteria, groups = metrics.rates.shape
     names = [f"{g}" if criteria == 1 else f"{c}_{g}" for c in range(criteria) for g in range(groups)]
     row: dict[str, Any] = {name: float(getattr(metrics, name)) for name in ("reward", "bias", "soft_bias")}
-    for part in ("rates", "supply", "demand"):
-        label = "rate" if part == "rates" else part
-        values = np.asarray(getattr(metrics, part)).reshape(-1)
+    for field in ("rates", "supply", "demand"):
+        label = "rate" if field == "rates" else field
+        values = np.asarray(getattr(metrics, field)).reshape(-1)
         row |= {f"{label}_{name}": "" if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
     for name, values in metrics.method.items():
         row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(values)}

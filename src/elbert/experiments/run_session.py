@@ -56,7 +56,7 @@ class RunSession:
             folder: where the run is kept; None for nowhere.
         """
         self.trainer, self.callbacks, self.progress = trainer, callbacks, progress
-        self.candidates = None if trainer.method.choice is None else Candidates(trainer, folder)
+        self.candidates = None if trainer.method.policy_choice is None else Candidates(trainer, folder)
         self.run = None if folder is None else RunFolder(folder)
         self._signals: list[int] = []  # that asked to stop
 

@@ -73,9 +73,9 @@ def summarise(path: Path) -> RunSummary:
 
 def _level(run: RunFolder) -> tuple[float | None, float | None, bool]:
     """Reward, bias, and whether they are of an evaluation."""
-    evaluation = run.evaluation()
-    if evaluation is not None:
-        return evaluation["reward"]["mean"], evaluation["bias"]["estimate"], True
+    result = run.evaluation()
+    if result is not None:
+        return result.reward.mean, result.worst.bias.estimate, True
     columns = read_metrics(run.path)
     if not columns:
         return None, None, False

@@ -5,11 +5,14 @@ A bank decides on loans at two steps. At the first it meets 1 blue and 100 red a
 applicant is approved differs.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from elbert.experiments.jobs import Job
 from elbert.fairness import (
     bias,
     decision_weights,
@@ -68,20 +71,39 @@ class Reading:
 
 
 def read(trajectory: Trajectory) -> Reading:
-    """All notions applied to one trajectory."""
+    """Apply all notions to one trajectory."""
     supply, demand = trajectory.supply, trajectory.demand
     rates = np.asarray(long_term_benefit_rate(supply, demand))
     return Reading(
-        trajectory,
-        float(stepwise_difference(supply, demand)),
-        float(stepwise_squared_difference(supply, demand)),
-        rates,
-        float(bias(rates)),
-        np.asarray(decision_weights(demand, aggregation="step-wise")),
-        np.asarray(decision_weights(demand, aggregation="long-term")),
+        trajectory=trajectory,
+        difference=float(stepwise_difference(supply, demand)),
+        squared_difference=float(stepwise_squared_difference(supply, demand)),
+        rates=rates,
+        bias=float(bias(rates)),
+        stepwise_weights=np.asarray(decision_weights(demand, aggregation="step-wise")),
+        long_term_weights=np.asarray(decision_weights(demand, aggregation="long-term")),
     )
 
 
-def temporal_example() -> tuple[Reading, Reading]:
-    """Both trajectories of the paper, read under every notion."""
-    return read(TRAJECTORY_A), read(TRAJECTORY_B)
+@dataclass(frozen=True)
+class TwoTrajectories:
+    """The example as an experiment: it needs no training and no environment, and is its own outcome."""
+
+    readings: tuple[Reading, ...] = field(default_factory=lambda: (read(TRAJECTORY_A), read(TRAJECTORY_B)))
+    name: str = "temporal"
+    jobs: tuple[Job, ...] = ()
+    envs: tuple[str, ...] = ()
+
+    def within(self, envs: Sequence[str]) -> "TwoTrajectories":
+        """The same: no environment is left out."""
+        del envs
+        return self
+
+    def outcome(self, runs: Path) -> "TwoTrajectories":
+        """The readings; there are no runs."""
+        del runs
+        return self
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """A list of what is said of each trajectory."""
+        return [reading.to_dict() for reading in self.readings]

@@ -7,7 +7,9 @@ from elbert.errors import NotEstimableError
 from elbert.fairness.benefit_report import BenefitReport, CriterionBenefit, benefit_report
 from elbert.fairness.bias_inference import BiasTest
 from elbert.fairness.rate_intervals import MeanEstimate, mean_interval
+from elbert.learning.result import Bias, CriterionResult, Ends, GroupRate, LimitResult, Mean, Result
 from elbert.learning.simulators import Episodes
+from elbert.tables import interval
 
 
 @dataclass(frozen=True)
@@ -32,57 +34,69 @@ class Evaluation:
         """The criterion under which the bias is largest."""
         return max(self.report.criteria, key=lambda part: -1.0 if part.bias.estimate is None else part.bias.estimate)
 
+    @property
+    def result(self) -> Result:
+        """The numbers that tables and files hold; supply and demand per step, without the extra demand."""
+        return Result(
+            env=self.env,
+            method=self.method,
+            episodes=self.episodes,
+            horizon=self.horizon,
+            reward=Mean(self.reward.mean, _ends(self.reward.low, self.reward.high)),
+            criteria=tuple(self._criterion_result(part) for part in self.report.criteria),
+            train_seconds=self.train_seconds,
+            extra_demand=self.extra_demand,
+            deterministic=self.deterministic,
+            not_estimable=tuple(str(entry) for entry in self.report.not_estimable),
+            limit=self._limit_result(),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers; supply and demand per step; null where something is not estimable."""
-        part = self.criterion
-        return {
-            "env": self.env,
-            "method": self.method,
-            "episodes": self.episodes,
-            "horizon": self.horizon,
-            "reward": {"mean": self.reward.mean, "ci": _pair(self.reward.low, self.reward.high)},
-            "bias": _bias(part),
-            "groups": self._groups(part),
-            "criterion": part.criterion,
-            "criteria": [
-                {"criterion": one.criterion, "bias": _bias(one), "groups": self._groups(one)}
-                for one in self.report.criteria
-            ],
-            "extra_demand": self.extra_demand,
-            "deterministic": self.deterministic,
-            "not_estimable": [str(entry) for entry in self.report.not_estimable],
-            "train_seconds": self.train_seconds,
-            "limit": None
-            if self.limit is None
-            else {
-                "max_bias": self.limit.limit,
-                "verdict": self.limit.verdict,
-                "p_refute": self.limit.p_refute,
-                "p_confirm": self.limit.p_confirm,
-                "left_out": list(self.limit.left_out),
-                "price": self.price,
-            },
-        }
+        return self.result.to_dict()
 
     def __str__(self) -> str:
-        """The reward, then the report's table."""
-        interval = "" if self.reward.low is None else f"   ({self.reward.low:.4f} .. {self.reward.high:.4f})"
-        limit = "" if self.limit is None else f"\n{self.limit}"
+        """The reward, then the report's table, then the limit."""
+        around = interval(self.reward.low, self.reward.high)
+        lines = [f"reward per step {self.reward.mean:.4f}{f'   ({around})' if around else ''}", "", str(self.report)]
+        if self.limit is not None:
+            lines.append(str(self.limit))
         if self.price is not None:
-            limit += f"\n0.01 more would be worth {self.price:.2g} reward per step"
-        return f"reward per step {self.reward.mean:.4f}{interval}\n\n{self.report}{limit}"
+            lines.append(f"Raising the limit by 0.01 would gain about {self.price:.2g} reward per step.")
+        return "\n".join(lines)
 
-    def _groups(self, part: CriterionBenefit) -> list[dict[str, Any]]:
-        return [
-            {
-                "group": row.group,
-                "rate": row.rate,
-                "ci": _pair(row.low, row.high),
-                "supply": row.supply / self.steps,
-                "demand": (row.demand - self.extra_demand) / self.steps,
-            }
-            for row in part.groups
-        ]
+    def _criterion_result(self, part: CriterionBenefit) -> CriterionResult:
+        return CriterionResult(
+            criterion=part.criterion,
+            bias=Bias(
+                estimate=part.bias.estimate,
+                debiased=part.bias.debiased,
+                ci=_ends(part.bias.low, part.bias.high),
+                noise_floor=part.bias.noise_floor,
+            ),
+            groups=tuple(
+                GroupRate(
+                    group=row.group,
+                    rate=row.rate,
+                    ci=_ends(row.low, row.high),
+                    supply=row.supply / self.steps,
+                    demand=(row.demand - self.extra_demand) / self.steps,
+                )
+                for row in part.groups
+            ),
+        )
+
+    def _limit_result(self) -> LimitResult | None:
+        if self.limit is None:
+            return None
+        return LimitResult(
+            max_bias=self.limit.limit,
+            verdict=self.limit.verdict,
+            p_refute=self.limit.p_refute,
+            p_confirm=self.limit.p_confirm,
+            left_out=self.limit.left_out,
+            price=self.price,
+        )
 
 
 def judged(
@@ -106,45 +120,35 @@ def judged(
     episodes had the `length` given (if none, the same as here).
     `extra_demand` is added to every group's demand in every episode, as the published evaluation does.
     """
-    mean = float(sums.reward.sum() / sums.length.sum())
+    mean, steps = float(sums.reward.sum() / sums.length.sum()), float(sums.length.mean())
     reward = MeanEstimate(mean, None, None)
     if len(sums.reward) > 1:
-        around = mean_interval(mean + (sums.reward - mean * sums.length) / sums.length.mean(), confidence=confidence)
+        around = mean_interval(mean + (sums.reward - mean * sums.length) / steps, confidence=confidence)
         reward = MeanEstimate(mean, around.low, around.high)
     report = benefit_report(sums.supply, sums.demand + extra_demand, criteria=criteria, confidence=confidence)
     return Evaluation(
-        env,
-        method,
-        len(sums.reward),
-        int(sums.length.max()),
-        reward,
-        float(sums.length.mean()),
-        report,
-        extra_demand,
-        deterministic,
-        train_seconds,
-        None if max_bias is None else _tested(report, max_bias),
-        None if price is None else price * 0.01 / (float(sums.length.mean()) if length is None else length),
+        env=env,
+        method=method,
+        episodes=len(sums.reward),
+        horizon=int(sums.length.max()),
+        reward=reward,
+        steps=steps,
+        report=report,
+        extra_demand=extra_demand,
+        deterministic=deterministic,
+        train_seconds=train_seconds,
+        limit=None if max_bias is None else _tested(report, max_bias),
+        price=None if price is None else price * 0.01 / (steps if length is None else length),
     )
 
 
-def _tested(report: BenefitReport, limit: float) -> BiasTest:
-    """The test of "bias <= limit"; where too little is known for it, it says so."""
+def _tested(report: BenefitReport, max_bias: float) -> BiasTest:
+    """The test of "bias <= max_bias"; where too little is known for it, it says so."""
     try:
-        return report.test(limit)
+        return report.test(max_bias)
     except NotEstimableError:
-        return BiasTest(limit, "not estimable", None, None, 0.0, ())
+        return BiasTest(max_bias, "not estimable", None, None, 0.0, ())
 
 
-def _bias(part: CriterionBenefit) -> dict[str, Any]:
-    bias = part.bias
-    return {
-        "estimate": bias.estimate,
-        "debiased": bias.debiased,
-        "ci": _pair(bias.low, bias.high),
-        "noise_floor": bias.noise_floor,
-    }
-
-
-def _pair(low: float | None, high: float | None) -> list[float] | None:
-    return None if low is None or high is None else [low, high]
+def _ends(low: float | None, high: float | None) -> Ends | None:
+    return None if low is None or high is None else (low, high)

@@ -1,38 +1,31 @@
 """What a run's metrics show over training."""
 
-import csv
-import io
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.files import FileError, read_text
+from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.run_metrics import read_metrics
 from elbert.report.style import series_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Curve: TypeAlias = dict[str, np.ndarray[Any, Any]]
+"""What was measured at every iteration, [iterations, members] by name."""
+
 SMOOTHED = 1 / 40
 """Part of the training over which a curve in a small panel is averaged."""
 
 
-def read_metrics(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Columns of a run's metrics, [iterations, members] each; NaN where a cell is empty."""
-    rows = list(csv.DictReader(io.StringIO(read_text(path / "metrics.csv"))))
-    if not rows:
-        raise InvalidInputError(f"{path} has no metrics yet. Wait for its first iterations.")
-    members = sum(row.get("iteration") == rows[0].get("iteration") for row in rows)
-    try:
-        return {
-            name: np.asarray([float(row[name]) if row[name] else np.nan for row in rows]).reshape(-1, members)
-            for name in rows[0]
-            if name != "demand_weight"
-        }
-    except (KeyError, ValueError, TypeError) as error:
-        raise FileError(f"{path / 'metrics.csv'} is damaged: {error}.") from error
+def read_curve(run: RunFolder) -> Curve:
+    """The metrics of a run that has some."""
+    curve = read_metrics(run.path)
+    if not curve:
+        raise InvalidInputError(f"{run.path} has no metrics yet. Wait for its first iterations.")
+    return curve
 
 
 def smoothed(column: np.ndarray[Any, Any], part: float = SMOOTHED) -> np.ndarray[Any, Any]:
@@ -46,9 +39,7 @@ def smoothed(column: np.ndarray[Any, Any], part: float = SMOOTHED) -> np.ndarray
     return (sums[high] - sums[low]) / (high - low)[:, None]
 
 
-def draw_curve(
-    axes: "Axes", curve: dict[str, np.ndarray[Any, Any]], column: str, i: int, label: str, *, part: float = 0.0
-) -> None:
+def draw_curve(axes: "Axes", curve: Curve, column: str, i: int, label: str, *, part: float = 0.0) -> None:
     """The mean over seeds of one column, with a band from the lowest to the highest seed."""
     style = series_style(i)
     steps = curve["steps"].mean(axis=1) / 1e6
@@ -58,22 +49,22 @@ def draw_curve(
         axes.fill_between(steps, values.min(axis=1), values.max(axis=1), color=style["color"], alpha=0.15, lw=0)
 
 
-def extremes(curve: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+def extremes(curve: Curve) -> Curve:
     """Supply and demand per step of the groups with the highest and the lowest rate, at every iteration.
 
     [iterations, members] each, under supply_most, demand_most, supply_least, demand_least. One criterion only.
     """
     groups = sorted((name for name in curve if name.startswith("rate_")), key=lambda name: int(name[5:]))
     rates = np.stack([curve[name] for name in groups], axis=-1)
-    known = np.isfinite(rates)
-    most = np.where(known, rates, -np.inf).argmax(axis=-1)
-    least = np.where(known, rates, np.inf).argmin(axis=-1)
-    found = {"steps": curve["steps"]}
+    has_rate = np.isfinite(rates)
+    most = np.where(has_rate, rates, -np.inf).argmax(axis=-1)
+    least = np.where(has_rate, rates, np.inf).argmin(axis=-1)
+    shown = {"steps": curve["steps"]}
     for kind in ("supply", "demand"):
         values = np.stack([curve[f"{kind}_{name[5:]}"] for name in groups], axis=-1)
         for which, index in (("most", most), ("least", least)):
-            found[f"{kind}_{which}"] = np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
-    return found
+            shown[f"{kind}_{which}"] = np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
+    return shown
 
 
 def labels_of(axes: "Axes") -> tuple[Sequence[Any], Sequence[str]]:

@@ -1,185 +1,106 @@
-"""What a person sees while a training runs: a bar in a terminal, plain lines elsewhere."""
+"""What a person sees while something is computed: a bar in a terminal, plain lines elsewhere."""
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from rich.markup import escape
-from rich.text import Text
-
-from elbert.experiments.jobs import Standing
 from elbert.progress import Progress
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
 SECONDS_BETWEEN_LINES = 5.0
-SECONDS_BETWEEN_STANDINGS = 20.0
+PART_BETWEEN_LINES = 1 / 20
+"""Where there is no terminal, a line comes after this many seconds, or this part of the time so far if that is more."""
 
 
-@contextmanager
-def waiting(
-    title: str, stream: TextIO | None = None, *, unit: str = "episodes", total: int | None = None
-) -> Iterator[Callable[[int], None]]:
-    """Says on stderr what is being waited for; the function it gives is told how many units are done."""
-    from rich.console import Console
+class ProgressDisplay:
+    """Shows how far a piece of work is, on stderr. It is told by being called with a `Progress`.
 
-    def counted(done: int) -> str:
-        return f"{done} {unit} done" if total is None else f"{done} of {total} {unit} done"
-
-    console = Console(file=stream or sys.stderr)
-    if not console.is_terminal:
-        last = time.monotonic()
-
-        def line(done: int) -> None:
-            nonlocal last
-            if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-                last = time.monotonic()
-                console.print(f"{title} ... {counted(done)}", highlight=False, markup=False)
-
-        console.print(f"{title} ...", highlight=False, markup=False)
-        yield line
-        return
-    with console.status(Text(f"{title} ...")) as status:
-        yield lambda done: status.update(Text(f"{title} ... {counted(done)}"))
-
-
-class LiveDisplay:
-    """For `elbert.train(progress=...)`: shows progress, time left, reward, bias and the groups' rates on stderr."""
+    with ProgressDisplay("elbert-po on lending") as display:
+        train_many("lending", progress=display)
+    """
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        """The title stands in front of the bar."""
+        """The title says what all activities are about."""
         self.title, self.stream = title, stream or sys.stderr
-        self._bar: Any = None
-        self._task: Any = None
-        self._last = 0.0
+        self._live: Any = None
+        self._latest: Progress | None = None
         self._begun = time.monotonic()
-        self._first: tuple[float, int] | None = None
-        self._told = False
+        self._first = 0.0, 0  # when the activity under way was first told of, and how much was done then
+        self._line = self._begun
 
     def __enter__(self) -> Self:
         from rich.console import Console
 
         console = Console(file=self.stream)
         if console.is_terminal:
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+            from rich.live import Live
 
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.completed}/{task.total}"),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[left]}  {task.fields[facts]}"),
-                console=console,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self.title, total=None, left="compiling ...", facts="")
+            self._live = Live(console=console, get_renderable=self._shown, refresh_per_second=4)
+            self._live.start()
         else:
-            print(f"{self.title}: compiling ...", file=self.stream, flush=True)
+            self._write("starting ...")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._live is not None:
+            self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Show where the training stands."""
+        """Show how far the work is."""
         now = time.monotonic()
-        if progress.activity != "training":
-            self._tell(f"{progress.activity}, {progress.done} of {progress.total} {progress.unit}")
-            return
-        if self._first is None:  # the first iteration holds the compilation: the rest is judged by the others
+        before, self._latest = self._latest, progress
+        begins = before is None or before.activity != progress.activity
+        if begins:  # the first event may hold a compilation: the time left is judged by the others
             self._first = now, progress.done
-        left = _left(now, self._first, progress)
-        if self._bar is not None:
-            self._bar.update(
-                self._task,
-                completed=progress.done,
-                total=progress.total,
-                left=f"{left} left" if left else "",
-                facts=progress.facts,
-            )
-        elif now - self._last >= SECONDS_BETWEEN_LINES or progress.done == progress.total:
-            self._last = now
-            done = f"{progress.done}/{progress.total}"
-            rest = f", {left} left" if left else ""
-            seconds = f"{now - self._begun:.0f} s"
-            print(f"{self.title}: {done}, {seconds}{rest}, {progress.facts}", file=self.stream, flush=True)
-
-    def _tell(self, text: str) -> None:
-        """Show what happens after the last iteration."""
-        if self._bar is not None:
-            self._bar.update(self._task, left="", facts=escape(text))
+        if self._live is not None:
             return
-        now = time.monotonic()
-        if now - self._last >= SECONDS_BETWEEN_LINES or not self._told:
-            self._last, self._told = now, True
-            print(f"{self.title}: {text}, {now - self._begun:.0f} s", file=self.stream, flush=True)
+        patience = max(SECONDS_BETWEEN_LINES, PART_BETWEEN_LINES * (now - self._begun))
+        ends = progress.done == progress.total and (before is None or before.done != progress.done)
+        if begins or ends or now - self._line >= patience:
+            self._line = now
+            parts = (self._count(progress), f"{now - self._begun:.0f} s", self._left(progress), progress.facts)
+            self._write(f"{progress.activity}, {', '.join(part for part in parts if part)}")
 
+    def _write(self, text: str) -> None:
+        print(f"{self.title}: {text}", file=self.stream, flush=True)
 
-class StandingDisplay:
-    """Shows how far many trainings are: a bar in a terminal, a line from time to time elsewhere."""
+    def _shown(self) -> "RenderableType":
+        """The bar, and below it what is known so far, which takes as many lines as it needs."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
 
-    def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        """The title stands in front."""
-        self.title, self.stream = title, stream or sys.stderr
-        self._bar: Any = None
-        self._task: Any = None
-        self._last: tuple[float, int] = (-SECONDS_BETWEEN_STANDINGS, -1)
+        progress, seconds = self._latest, time.monotonic() - self._begun
+        if progress is None:
+            return Text(f"{self.title}: starting ... {_duration(seconds)}")
+        line = Table.grid(padding=(0, 2, 0, 0))
+        bar = ProgressBar(total=progress.total, completed=progress.done, width=20, pulse=progress.total is None)
+        line.add_row(
+            Text(progress.activity),
+            bar,
+            Text(self._count(progress)),
+            Text(_duration(seconds)),
+            Text(self._left(progress)),
+        )
+        return Group(Text(self.title, style="bold"), line, *([Text(progress.facts)] if progress.facts else []))
 
-    def __enter__(self) -> Self:
-        return self
+    def _count(self, progress: Progress) -> str:
+        return f"{progress.done}{'' if progress.total is None else f'/{progress.total}'} {progress.unit}"
 
-    def _start(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        console = Console(file=self.stream)
-        if console.is_terminal and self._bar is None:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.fields[done]}"),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[rest]}"),
-                console=console,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self.title, total=None, done="", rest="")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def __call__(self, standing: Standing) -> None:
-        """Show the standing."""
-        self._start()
-        done = f"{standing.done}/{standing.total} trainings"
-        running = ", ".join(f"{name} {100 * part:.0f} %" for name, part in standing.running)
-        left = "" if standing.left is None else f"{_duration(standing.left)} left"
-        if self._bar is not None:
-            part = standing.done + sum(fraction for _, fraction in standing.running)
-            self._bar.update(
-                self._task, total=standing.total, completed=part, done=done, rest=escape(f"{left}  {running}")
-            )
-            return
-        now = time.monotonic()
-        if now - self._last[0] >= SECONDS_BETWEEN_STANDINGS or standing.done != self._last[1]:
-            self._last = now, standing.done
-            parts = [f"{self.title}: {done}", f"{standing.seconds:.0f} s", left, running]
-            print(", ".join(part for part in parts if part), file=self.stream, flush=True)
-
-
-def _left(now: float, first: tuple[float, int], progress: Progress) -> str:
-    done = progress.done - first[1]
-    if not done or progress.total is None:
-        return ""
-    seconds = (now - first[0]) / done * (progress.total - progress.done)
-    return _duration(seconds)
+    def _left(self, progress: Progress) -> str:
+        """The time left, as the worker says or by the time that it took so far."""
+        seconds = progress.left
+        since, before = self._first
+        if seconds is None and progress.total is not None and progress.done > before:
+            seconds = (time.monotonic() - since) / (progress.done - before) * (progress.total - progress.done)
+        return "" if not seconds else f"{_duration(seconds)} left"
 
 
 def _duration(seconds: float) -> str:

@@ -1,155 +1,167 @@
-"""Tables and figures of the paper's experiments, ours beside the published."""
+"""Tables and figures of the paper's experiments, with the published numbers next to ours."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from elbert.experiments.paper import Experiment, Panel
-from elbert.experiments.published import published
+from elbert.experiments.paper import Outcome, Panel
+from elbert.experiments.published import Row, published
+from elbert.experiments.reproduce import Reproduction
+from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.two_trajectories import TwoTrajectories
 from elbert.files import write_json, write_whole
-from elbert.report.curves import SMOOTHED, draw_curve, extremes, labels_of, read_metrics, smoothed
-from elbert.report.frontier import draw_frontier_line, frontier_behind, nearness
+from elbert.report.curves import SMOOTHED, draw_curve, extremes, labels_of, read_curve, smoothed
+from elbert.report.frontier import draw_frontier_line
+from elbert.report.results import frontier_behind, nearness, rates_of
 from elbert.report.scatter import Point, draw_scatter, point_of
 from elbert.report.style import BLUE, VERMILION, draw_figure
+from elbert.report.two_trajectories import trajectories_page, write_trajectories
+from elbert.tables import Column, Page, Table, interval, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADINGS = (
-    "environment",
-    "training",
-    "published reward / bias",
-    "reward per step",
-    "95 % interval",
-    "of best",
-    "bias",
-    "95 % interval",
-    "noise floor",
-    "rates",
-    "demand per step",
-    "verdict",
-    "s",
+COLUMNS = (
+    Column("environment"),
+    Column("training"),
+    Column("published reward / bias"),
+    Column("reward per step", right=True),
+    Column("95 % interval", right=True, detail=True),
+    Column("of best", right=True),
+    Column("bias", right=True),
+    Column("95 % interval", right=True, detail=True),
+    Column("noise floor", right=True),
+    Column("rates", right=True, detail=True),
+    Column("demand per step", right=True, detail=True),
+    Column("verdict"),
+    Column("on reward, on bias", detail=True),
+    Column("seconds", right=True, detail=True),
 )
-IN_TERMINAL = (0, 1, 2, 3, 5, 6, 8, 11)
 
 
-def write_experiment(
-    experiment: Experiment, rows: Sequence[dict[str, Any]], runs: Path, out: Path, about: dict[str, Any]
-) -> list[Path]:
-    """`<name>.md`, `<name>.json` and the figure as PNG and SVG in the folder `out`."""
-    path = out / experiment.name
-    there = [row for row in rows if not row.get("missing")]
+def reproduction_page(reproduction: Reproduction) -> Page:
+    """All experiments for a terminal."""
+    pages = (
+        trajectories_page(outcome) if isinstance(outcome, TwoTrajectories) else experiment_page(outcome)
+        for outcome in reproduction.outcomes
+    )
+    return Page(tuple(part for page in pages for part in page.parts))
+
+
+def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
+    """Write tables and figures of all experiments into a folder, and a page that leads to them; returns the paths."""
+    written: list[Path] = []
+    for outcome in reproduction.outcomes:
+        write = write_trajectories if isinstance(outcome, TwoTrajectories) else write_experiment
+        written += write(outcome, out)  # pyright: ignore[reportArgumentType]
+    if len(reproduction.outcomes) > 1:
+        path = out / "reproduction.md"
+        links = "".join(f"- [{outcome.name}]({outcome.name}.md)\n" for outcome in reproduction.outcomes)
+        write_whole(path, f"# The paper's experiments, reproduced\n\n{links}")
+        written.append(path)
+    return written
+
+
+def experiment_page(outcome: Outcome) -> Page:
+    """One experiment for a terminal."""
+    return Page((f"# {outcome.experiment.title}", experiment_table(outcome).brief()))
+
+
+def write_experiment(outcome: Outcome, out: Path) -> list[Path]:
+    """Write `<name>.md`, `<name>.json` and the figure as PNG and SVG; returns the paths."""
+    experiment, path = outcome.experiment, out / outcome.name
     figures: list[Path] = []
-    if there:
-        if experiment.name == "supply-demand":
+    if any(row.result is not None for row in outcome.rows):
+        if experiment.picture == "extreme groups":
             size = (3.2 * len(experiment.panels) + 0.4, 9.5)
-            figures = draw_figure(lambda figure: _draw_supply_demand(figure, experiment, rows, runs), size, path)
+            figures = draw_figure(lambda figure: _draw_extreme_groups(figure, outcome), size, path)
         else:
             size = (10.5, 2.5 * len(experiment.panels) + 0.6)
-            figures = draw_figure(lambda figure: _draw_levels(figure, experiment, rows, runs), size, path)
-    data, table = out / f"{experiment.name}.json", out / f"{experiment.name}.md"
-    source = {"source": published()["source"]} if any(row["published"] for row in rows) else {}
-    write_json(data, {"experiment": experiment.name, "figure": experiment.figure, **about, **source, "rows": rows})
-    write_whole(table, markdown(experiment, rows, about, bool(figures)))
+            figures = draw_figure(lambda figure: _draw_levels(figure, outcome), size, path)
+    data, table = out / f"{outcome.name}.json", out / f"{outcome.name}.md"
+    source = {"source": published().source} if any(row.published for row in outcome.rows) else {}
+    content = outcome.to_dict()
+    write_json(data, {"experiment": outcome.name, "figure": experiment.figure} | source | content)
+    write_whole(table, markdown(outcome, drawn=bool(figures)))
     return [table, data, *figures]
 
 
-def markdown(experiment: Experiment, rows: Sequence[dict[str, Any]], about: dict[str, Any], drawn: bool) -> str:
+def markdown(outcome: Outcome, *, drawn: bool) -> str:
     """The experiment as a page: question, picture, table, what the columns mean."""
-    lines = [HEADINGS, ("---",) * len(HEADINGS), *(cells(row) for row in rows)]
-    table = "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-    picture = f"![{experiment.title}]({experiment.name}.png)\n\n" if drawn else ""
-    return (
-        f"# {experiment.title}\n\n{experiment.question} In the paper: {experiment.figure}.\n\n{picture}{table}\n"
-        f"{notes(rows, about)}\n"
-    )
+    experiment = outcome.experiment
+    picture = (f"![{experiment.title}]({experiment.name}.png)",) if drawn else ()
+    question = f"{experiment.question} In the paper: {experiment.figure}."
+    return Page(
+        (f"# {experiment.title}", question, *picture, experiment_table(outcome), *_notes(outcome))
+    ).to_markdown()
 
 
-def notes(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
+def _notes(outcome: Outcome) -> list[str]:
     """What the columns mean."""
-    over = "over seeds (Student's t)" if about["seeds"] > 1 else "over evaluation episodes"
-    text = (
-        f"Preset {about['preset']}, {about['seeds']} seed{'s' if about['seeds'] > 1 else ''}"
-        f"{', a quick picture with fewer steps' if about['quick'] else ''}. Evaluated in fresh episodes with "
+    base = outcome.experiment.base
+    over = "over seeds (Student's t)" if base.seeds != 1 else "over evaluation episodes"
+    paragraphs = [
+        f"Preset {base.preset}, {base.seeds} seed{'' if base.seeds == 1 else 's'}"
+        f"{', a quick picture with fewer steps' if base.quick else ''}. Evaluated in fresh episodes with "
         f"sampled actions; intervals {over}. The noise floor is the bias that equal groups would show by "
         "chance in as many episodes. Of best: the share of the most reward that any policy with this bias can expect, "
-        "or the distance from an upper bound that no policy exceeds. s: seconds of training, all seeds together."
-    )
-    if any(row["published"] for row in rows):
-        text += (
-            "\n\nPublished: the last point of the paper's curves (three seeds, few episodes, 1 added to every demand). "
+        "or the distance from an upper bound that no policy exceeds. Seconds: time of training, all seeds together."
+    ]
+    if any(row.published for row in outcome.rows):
+        paragraphs.append(
+            "Published: the last point of the paper's curves (three seeds, few episodes, 1 added to every demand). "
             "The verdict is on reward and bias: better or worse where our interval and the published band do not "
             "touch, alike otherwise; a training dominates if neither is worse and one is better."
         )
-    return text
+    return paragraphs
 
 
-def cells(row: dict[str, Any]) -> tuple[str, ...]:
+def experiment_table(outcome: Outcome) -> Table:
+    """Every training, with the published numbers next to ours."""
+    panels = [row.panel for row in outcome.rows]
+    sections = tuple(place for place in range(len(panels) - 1) if panels[place] != panels[place + 1])
+    return Table(COLUMNS, tuple(cells(row) for row in outcome.rows), sections=sections)
+
+
+def cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
-    theirs = row["published"]
-    head = (row["panel"], row["label"], "" if theirs is None else f"{theirs['reward']:.3f} / {theirs['bias']:.3f}")
-    if row.get("missing"):
-        return (*head, "not there", *("",) * (len(HEADINGS) - 4))
-    bias, groups = row["bias"], row["groups"]
-    verdict = row["verdict"]
+    theirs, result, words = row.published, row.result, row.verdict
+    head = (row.panel, row.label, "" if theirs is None else f"{theirs.reward:.3f} / {theirs.bias:.3f}")
+    if result is None:
+        return (*head, "not there", *[""] * (len(COLUMNS) - len(head) - 1))
+    bias = result.worst.bias
     return (
         *head,
-        f"{row['reward']['mean']:.4f}",
-        _interval(row["reward"]["ci"]),
-        nearness(row.get("best")),
-        _number(bias["estimate"]),
-        _interval(bias["ci"]),
-        _number(bias["noise_floor"]),
-        " ".join("?" if one["rate"] is None else f"{one['rate']:.3f}" for one in groups),
-        " ".join(f"{one['demand']:.3g}" for one in groups),
-        "" if verdict is None else f"{verdict['cell']} (reward {verdict['reward']}, bias {verdict['bias']})",
-        f"{row['train_seconds']:.0f}",
+        number(result.reward.mean),
+        interval(*(result.reward.ci or (None, None))),
+        nearness(row.best),
+        number(bias.estimate),
+        interval(*(bias.ci or (None, None))),
+        number(bias.noise_floor),
+        rates_of(result),
+        " ".join(f"{group.demand:.3g}" for group in result.worst.groups),
+        "" if words is None else words.cell,
+        "" if words is None else f"{words.reward}, {words.bias}",
+        number(result.train_seconds, 0, unknown=""),
     )
 
 
-def experiment_table(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> RenderableType:
-    """For the terminal."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    lines = [cells(row) for row in rows]
-    shown = [i for i in IN_TERMINAL if any(line[i] for line in lines)]
-    for i in shown:
-        table.add_column(HEADINGS[i], justify="right" if i in (3, 5, 6, 8) else "left")
-    last = None
-    for row, line in zip(rows, lines, strict=True):
-        verdict = row.get("verdict")
-        short = "" if verdict is None else verdict["cell"]
-        parts = [short if i == IN_TERMINAL[-1] else line[i] for i in shown]
-        parts[0] = "" if row["panel"] == last else parts[0]
-        last = row["panel"]
-        table.add_row(*(Text(part) for part in parts))
-    return Group(Text(experiment.title, style="bold"), table)
-
-
-def _draw_levels(figure: "Figure", experiment: Experiment, rows: Sequence[dict[str, Any]], runs: Path) -> None:
+def _draw_levels(figure: "Figure", outcome: Outcome) -> None:
     """A line per panel: reward and bias over training, reward against bias at the end, and the legend."""
-    grid = figure.subplots(len(experiment.panels), 4, squeeze=False, width_ratios=(1, 1, 1, 0.62))
-    for line, panel in zip(grid, experiment.panels, strict=True):
-        mine = _rows_of(panel, rows)
-        for i, row in enumerate(mine):
-            if row.get("missing"):
+    panels = outcome.experiment.panels
+    grid = figure.subplots(len(panels), 4, squeeze=False, width_ratios=(1, 1, 1, 0.62))
+    for line, panel in zip(grid, panels, strict=True):
+        rows = _rows_of(panel, outcome)
+        for i, row in enumerate(rows):
+            if row.result is None:
                 continue
-            curve = read_metrics(runs / row["run"])
+            curve = read_curve(RunFolder(outcome.runs / row.run))
             for axes, column in ((line[0], "reward"), (line[1], "bias")):
-                draw_curve(axes, curve, column, i, row["label"], part=SMOOTHED)
-        points = [_point(row) for row in mine]
-        theirs = [
-            Point(row["label"], row["published"]["bias"], row["published"]["reward"])
-            for row in mine
-            if row["published"]
-        ]
-        there = [point for point in points if point is not None]
-        draw_scatter(line[2], there, theirs=theirs, front=False)
-        best = frontier_behind([row for row in mine if not row.get("missing")], there)
+                draw_curve(axes, curve, column, i, row.label, part=SMOOTHED)
+        results = [(row.label, row.result, row.best) for row in rows if row.result is not None]
+        points = [point for label, result, _ in results if (point := point_of(label, result)) is not None]
+        theirs = [Point(row.label, row.published.bias, row.published.reward) for row in rows if row.published]
+        draw_scatter(line[2], points, theirs=theirs, front=False)
+        best = frontier_behind([(result, best) for _, result, best in results], points)
         if best is not None:
             draw_frontier_line(line[2], best)
         line[0].set(ylabel="reward per step\n(more is better)", xlabel="million steps")
@@ -167,32 +179,33 @@ def _draw_levels(figure: "Figure", experiment: Experiment, rows: Sequence[dict[s
         line[3].legend(handles, labels, loc="center left", borderaxespad=0, title=title, title_fontsize=8, fontsize=8)
 
 
-def _draw_supply_demand(figure: "Figure", experiment: Experiment, rows: Sequence[dict[str, Any]], runs: Path) -> None:
+def _draw_extreme_groups(figure: "Figure", outcome: Outcome) -> None:
     """A row per method, a column per environment; supply solid, demand dashed."""
-    methods = list(dict.fromkeys(row["label"] for row in rows))
-    grid = figure.subplots(len(methods), len(experiment.panels), squeeze=False, sharex="col")
+    panels = outcome.experiment.panels
+    methods = list(dict.fromkeys(row.label for row in outcome.rows))
+    grid = figure.subplots(len(methods), len(panels), squeeze=False, sharex="col")
     lines = (
         ("supply_most", "supply, most advantaged", BLUE, "-", "o"),
         ("demand_most", "demand, most advantaged", BLUE, "--", "o"),
         ("supply_least", "supply, least advantaged", VERMILION, "-", "s"),
         ("demand_least", "demand, least advantaged", VERMILION, "--", "s"),
     )
-    for c, panel in enumerate(experiment.panels):
-        for r, row in enumerate(_rows_of(panel, rows)):
+    for c, panel in enumerate(panels):
+        for r, row in enumerate(_rows_of(panel, outcome)):
             axes = grid[r][c]
-            if row.get("missing"):
+            if row.result is None:
                 axes.set_axis_off()
                 continue
-            found = extremes(read_metrics(runs / row["run"]))
+            curve = extremes(read_curve(RunFolder(outcome.runs / row.run)))
             for name, label, colour, style, marker in lines:
-                values = smoothed(found[name]).mean(axis=1)
-                steps = found["steps"].mean(axis=1) / 1e6
+                values = smoothed(curve[name]).mean(axis=1)
+                steps = curve["steps"].mean(axis=1) / 1e6
                 every = max(1, len(steps) // 6)
                 axes.plot(
                     steps, values, color=colour, ls=style, marker=marker, markevery=every, ms=3.5, lw=1.2, label=label
                 )
             axes.set_ylim(bottom=0)
-            axes.set_title(f"{panel.title}, {row['label']}")
+            axes.set_title(f"{panel.title}, {row.label}")
             if r == len(methods) - 1:
                 axes.set_xlabel("million steps")
             if c == 0:
@@ -200,17 +213,5 @@ def _draw_supply_demand(figure: "Figure", experiment: Experiment, rows: Sequence
     figure.legend(*labels_of(grid[0][0]), loc="outside lower center", ncols=2)
 
 
-def _rows_of(panel: Panel, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if (row["env"], row["panel"]) == (panel.env, panel.title)]
-
-
-def _point(row: dict[str, Any]) -> Point | None:
-    return None if row.get("missing") else point_of(row["label"], row)
-
-
-def _interval(ci: Sequence[float] | None) -> str:
-    return "" if ci is None else f"{ci[0]:.4f} .. {ci[1]:.4f}"
-
-
-def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.4f}"
+def _rows_of(panel: Panel, outcome: Outcome) -> list[Row]:
+    return [row for row in outcome.rows if (row.env, row.panel) == (panel.env, panel.title)]

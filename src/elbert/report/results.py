@@ -1,112 +1,27 @@
-"""Runs as tables, and learning curves."""
+"""Runs, results and comparisons as tables, and the figures of a comparison."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from elbert.errors import InvalidInputError
-from elbert.exact.frontier import Frontier
-from elbert.exact.rules import is_rule
+from elbert.errors import ElbertError
+from elbert.exact.frontier import Frontier, frontier_for_picture
+from elbert.experiments.compare import Compared, Comparison
+from elbert.experiments.results import BestPossible
 from elbert.experiments.run_summary import RunSummary
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
-from elbert.report.curves import draw_curve, labels_of, read_metrics
-from elbert.report.frontier import draw_frontier_line, frontier_behind, nearness
+from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
+from elbert.report.curves import Curve, draw_curve, labels_of, read_curve
+from elbert.report.frontier import draw_frontier_line
 from elbert.report.scatter import Point, draw_scatter, point_of
 from elbert.report.style import draw_figure
+from elbert.tables import Column, Page, Table, facts, interval, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-def runs_table(runs: Sequence[RunSummary]) -> RenderableType:
-    """What is there and how it ended."""
-    if not runs:
-        return Text("No runs here yet. `elbert train lending` makes one.")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("run", overflow="fold")
-    for column in ("env", "method", "seeds", "status"):
-        table.add_column(column)
-    for column in ("iteration", "seconds", "reward", "bias"):
-        table.add_column(column, justify="right")
-    for run in runs:
-        note = "" if run.evaluated or run.reward is None else " *"
-        level = ("" if value is None else f"{value:.4f}{note}" for value in (run.reward, run.bias))
-        cells = (run.path, run.env, run.method, ",".join(map(str, run.seeds)), run.status)
-        table.add_row(
-            *(Text(str(cell)) for cell in cells), f"{run.iteration}/{run.iterations}", f"{run.seconds:.0f}", *level
-        )
-    reasons = [Text(f"{run.path}: {run.reason}") for run in runs if run.reason and run.status in ("failed", "damaged")]
-    starred = any(not run.evaluated and run.reward is not None for run in runs)
-    return Group(table, *reasons, *([Text("* of the last rollout in training, not of an evaluation")] * starred))
-
-
-def result_table(result: dict[str, Any]) -> RenderableType:
-    """An evaluation, of one seed or of several, as a table for the terminal."""
-    several = len(result.get("seeds", []))
-    head = f"{result['method']} on {result['env']}: {result['episodes']} episodes of up to {result['horizon']} steps"
-    if several:
-        head += f" for each of {several} seeds"
-    facts = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
-    what = "95 % interval over seeds" if several else "95 % interval"
-    facts.add_row("reward per step", f"{result['reward']['mean']:.4f}", _interval(result["reward"]["ci"]), what)
-    bias = result["bias"]
-    if bias["estimate"] is None:
-        facts.add_row("bias", "not estimable", "", "; ".join(result.get("not_estimable", [])))
-    else:
-        floor = "" if bias["noise_floor"] is None else f"equal groups would show {bias['noise_floor']:.4f} by chance"
-        facts.add_row("bias, as seen", f"{bias['estimate']:.4f}", _interval(bias["ci"]), floor)
-        if bias["debiased"] is not None:
-            facts.add_row("bias, debiased", f"{bias['debiased']:.4f}")
-    limit = result.get("limit")
-    if limit is not None:
-        price = "" if limit["price"] is None else f"0.01 more would be worth {limit['price']:.2g} reward per step"
-        apart = f"without {', '.join(limit['left_out'])}" if limit.get("left_out") else ""
-        facts.add_row(Text(f"bias <= {limit['max_bias']:g}"), limit["verdict"], Text(apart), price)
-    table = Table(box=box.SIMPLE_HEAD)
-    for column, side in (("group", "left"), ("rate", "right"), ("95 % interval", "right")):
-        table.add_column(column, justify=side)  # pyright: ignore[reportArgumentType]
-    table.add_column("supply / step", justify="right")
-    table.add_column("demand / step", justify="right")
-    for row in result["groups"]:
-        rate = "not estimable" if row["rate"] is None else f"{row['rate']:.4f}"
-        table.add_row(
-            Text(str(row["group"])), rate, _interval(row["ci"]), _amount(row["supply"]), _amount(row["demand"])
-        )
-    return Group(Text(head, style="bold"), facts, Text(f"\n{result['criterion']}"), table, Text(CAUTION))
-
-
-def comparison_rows(results: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, ...]]:
-    """Runs side by side, row by row: name, method, reward, how near to the best, bias, rates, seconds of training."""
-    rows = []
-    for name, result in results:
-        bias = result["bias"]
-        rates = " ".join("?" if row["rate"] is None else f"{row['rate']:.3f}" for row in result["groups"])
-        seconds = result.get("train_seconds")
-        rows.append(
-            (
-                name,
-                "rule" if is_rule(result["method"]) else result["method"],
-                f"{result['reward']['mean']:.4f}",
-                _interval(result["reward"]["ci"]),
-                nearness(result.get("best")),
-                "?" if bias["estimate"] is None else f"{bias['estimate']:.4f}",
-                _interval(bias["ci"]),
-                rates,
-                "" if seconds is None else f"{seconds:.0f}",
-            )
-        )
-    return rows
-
-
-HEADINGS = ("run", "method", "reward / step", "95 % interval", "of best", "bias", "95 % interval", "rates", "s")
-BEST = {
+BEST_MEANS = {
     True: (
         "of best: the reward as a share of the most that any policy with this bias can expect; what exceeds 100 % is "
         "the luck of the episodes."
@@ -115,58 +30,180 @@ BEST = {
 }
 
 
-def comparison_table(results: Sequence[tuple[str, dict[str, Any]]]) -> RenderableType:
-    """Runs side by side for the terminal."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    rows = comparison_rows(results)
-    shown = [
-        i
-        for i, heading in enumerate(HEADINGS)
-        if (heading != "method" or any(row[0] != row[1] for row in rows))
-        and (heading != "of best" or any(row[i] for row in rows))
-    ]
-    for i in shown:
-        folds = HEADINGS[i] in ("run", "rates")
-        table.add_column(HEADINGS[i], justify="left" if i < 2 else "right", overflow="fold", no_wrap=not folds)
-    for row in rows:
-        table.add_row(*(Text(row[i]) for i in shown))
-    known = {result["best"]["exact"] for _, result in results if "best" in result}
-    return Group(table, *(Text(BEST[exact]) for exact in sorted(known)))
+def runs_page(runs: Sequence[RunSummary]) -> Page:
+    """The runs with their status and results."""
+    if not runs:
+        return Page(("No runs here yet. `elbert train lending` makes one.",))
+    columns = (
+        Column("run"),
+        Column("env"),
+        Column("method"),
+        Column("seeds", folds=True),
+        Column("status"),
+        Column("iteration", right=True),
+        Column("seconds", right=True),
+        Column("reward", right=True),
+        Column("bias", right=True),
+    )
+    reasons = [f"{run.path}: {run.reason}" for run in runs if run.reason and run.status in ("failed", "damaged")]
+    if any(_in_training(run) for run in runs):
+        reasons.append("* of the last rollout in training, not of an evaluation")
+    return Page((Table(columns, tuple(_run_row(run) for run in runs)), *reasons))
 
 
-def write_comparison(results: Sequence[tuple[str, dict[str, Any]]], runs: Sequence[Path], folder: Path) -> list[Path]:
-    """Table (Markdown, JSON), learning curves and reward against bias (PNG, SVG) of some runs."""
-    environments = sorted({result["env"] for _, result in results})
-    if len(environments) > 1:
-        raise InvalidInputError(
-            f"The runs are in different environments: {', '.join(environments)}. Compare runs in one environment."
+def _run_row(run: RunSummary) -> tuple[str, ...]:
+    note = " *" if _in_training(run) else ""
+    levels = ("" if value is None else f"{number(value)}{note}" for value in (run.reward, run.bias))
+    return (
+        str(run.path),
+        run.env,
+        run.method,
+        ", ".join(map(str, run.seeds)),
+        run.status,
+        f"{run.iteration}/{run.iterations}",
+        f"{run.seconds:.0f}",
+        *levels,
+    )
+
+
+def _in_training(run: RunSummary) -> bool:
+    return not run.evaluated and run.reward is not None
+
+
+def result_page(result: Result) -> Page:
+    """An evaluation, of one seed or of several."""
+    several = len(result.seeds)
+    head = f"# {result.method} on {result.env}: {result.episodes} episodes of up to {result.horizon} steps"
+    over = "95 % interval over seeds" if several else "95 % interval"
+    rows: list[tuple[str, ...]] = [("reward per step", number(result.reward.mean), _around(result.reward.ci), over)]
+    for part in result.criteria:
+        rows += _bias_rows(part, several=bool(several), named=len(result.criteria) > 1)
+    if result.limit is not None:
+        rows.append(_limit_row(result.limit))
+    return Page(
+        (
+            head + (f" for each of {several} seeds" if several else ""),
+            facts(rows),
+            *(f"* {reason}" for reason in result.not_estimable),
+            "",
+            *(_groups_table(part) for part in result.criteria),
+            CAUTION,
         )
-    lines = [HEADINGS, ("---",) * len(HEADINGS), *comparison_rows(results)]
-    markdown = "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    )
+
+
+def _bias_rows(part: CriterionResult, *, several: bool, named: bool) -> list[tuple[str, ...]]:
+    """The bias under one criterion. Its interval is that of the debiased value; over seeds, of the mean observed."""
+    of = f", {part.criterion}" if named else ""
+    bias, around = part.bias, _around(part.bias.ci)
+    if bias.estimate is None:
+        return [(f"bias{of}", "not estimable")]
+    floor = "" if bias.noise_floor is None else f"expected from noise alone: {number(bias.noise_floor)}"
+    rows = [(f"observed bias{of}", number(bias.estimate), around if several else "", floor)]
+    if bias.debiased is not None:
+        rows.append((f"debiased{of}", number(bias.debiased), "" if several else around, ""))
+    return rows
+
+
+def _limit_row(limit: LimitResult) -> tuple[str, ...]:
+    """The verdict on the limit, and what a higher one would be worth."""
+    notes = [f"without {', '.join(limit.left_out)}"] if limit.left_out else []
+    if limit.price is not None:
+        notes.append(f"raising the limit by 0.01 would gain about {limit.price:.2g} reward per step")
+    return f"bias <= {limit.max_bias:g}", limit.verdict, _p_value(limit), "; ".join(notes)
+
+
+def _p_value(limit: LimitResult) -> str:
+    """The p-value behind a verdict that was reached."""
+    value = {"confirmed": limit.p_confirm, "refuted": limit.p_refute}.get(limit.verdict)
+    return "" if value is None else f"p = {value:.2g}"
+
+
+def _groups_table(part: CriterionResult) -> Table:
+    columns = (
+        Column("group", folds=True),
+        Column("rate", right=True),
+        Column("95 % interval", right=True),
+        Column("supply / step", right=True),
+        Column("demand / step", right=True),
+    )
+    rows = (
+        (
+            group.group,
+            number(group.rate, unknown="not estimable"),
+            _around(group.ci),
+            f"{group.supply:.4g}",
+            f"{group.demand:.4g}",
+        )
+        for group in part.groups
+    )
+    return Table(columns, tuple(rows), title=part.criterion)
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Policies side by side."""
+    policies = comparison.policies
+    columns = (
+        Column("run"),
+        Column("method", detail=all(policy.name == _method(policy) for policy in policies)),
+        Column("reward / step", right=True),
+        Column("95 % interval", right=True),
+        Column("of best", right=True),
+        Column("bias", right=True),
+        Column("95 % interval", right=True),
+        Column("rates", right=True, folds=True),
+        Column("seconds", right=True),
+    )
+    return Table(columns, tuple(_comparison_row(policy) for policy in policies))
+
+
+def _comparison_row(policy: Compared) -> tuple[str, ...]:
+    result, bias = policy.result, policy.result.worst.bias
+    return (
+        policy.name,
+        _method(policy),
+        number(result.reward.mean),
+        _around(result.reward.ci),
+        nearness(policy.best),
+        number(bias.estimate),
+        _around(bias.ci),
+        rates_of(result),
+        number(result.train_seconds, 0, unknown=""),
+    )
+
+
+def _method(policy: Compared) -> str:
+    return "rule" if policy.run is None else policy.result.method
+
+
+def comparison_page(comparison: Comparison) -> Page:
+    """Policies side by side, and what the columns mean."""
+    exact_or_not = {policy.best.exact for policy in comparison.policies if policy.best is not None}
+    return Page((comparison_table(comparison).brief(), *(BEST_MEANS[exact] for exact in sorted(exact_or_not))))
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
+    """Write the table (Markdown, JSON), learning curves and reward against bias (PNG, SVG); returns the paths."""
     table, data = folder / "comparison.md", folder / "comparison.json"
-    write_whole(table, markdown)
-    write_json(data, dict(results))
-    trained = [(name, path) for (name, _), path in zip(results, runs, strict=True) if not is_rule(path)]
-    curves = [(name, read_metrics(path)) for name, path in trained]
+    write_whole(table, comparison_table(comparison).to_markdown())
+    write_json(data, comparison.to_dict())
+    policies, env = comparison.policies, comparison.env
+    curves = {policy.name: read_curve(policy.run) for policy in policies if policy.run is not None}
     figures: list[Path] = []
     if curves:
-        figures = draw_figure(
-            lambda figure: draw_curves(figure, curves, environments[0]), (9.0, 3.4), folder / "curves"
-        )
-    points = [point for name, result in results if (point := point_of(name, result)) is not None]
+        figures += draw_figure(lambda figure: draw_curves(figure, curves, env), (9.0, 3.4), folder / "curves")
+    points = [point for policy in policies if (point := point_of(policy.name, policy.result)) is not None]
     if points:
-        height = 3.4 + 0.1 * len(points)
-        best = frontier_behind([result for _, result in results], points)
-        figures += draw_figure(
-            lambda figure: draw_comparison(figure, points, environments[0], best), (5.5, height), folder / "scatter"
-        )
+        best = frontier_behind([(policy.result, policy.best) for policy in policies], points)
+        size = (5.5, 3.4 + 0.1 * len(points))
+        figures += draw_figure(lambda figure: draw_comparison(figure, points, env, best), size, folder / "scatter")
     return [table, data, *figures]
 
 
-def draw_curves(figure: "Figure", curves: Sequence[tuple[str, dict[str, np.ndarray[Any, Any]]]], env: str) -> None:
+def draw_curves(figure: "Figure", curves: dict[str, Curve], env: str) -> None:
     """Reward and bias of the rollouts over training; a band from the lowest to the highest seed."""
     left, right = figure.subplots(1, 2)
-    for i, (name, curve) in enumerate(curves):
+    for i, (name, curve) in enumerate(curves.items()):
         for axes, column in ((left, "reward"), (right, "bias")):
             draw_curve(axes, curve, column, i, name)
     left.set(title=f"Reward in {env}", xlabel="million steps", ylabel="reward per step (more is better)")
@@ -187,9 +224,31 @@ def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: F
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
-def _interval(ci: Sequence[float] | None) -> str:
-    return "" if ci is None else f"{ci[0]:.4f} .. {ci[1]:.4f}"
+def frontier_behind(results: Sequence[tuple[Result, BestPossible | None]], points: Sequence[Point]) -> Frontier | None:
+    """The best possible over the range of biases, or the bound, where all results are of one world that has one."""
+    worlds = [(result.env, result.horizon, best.parameters) for result, best in results if best is not None]
+    if not points or not worlds or any(world != worlds[0] for world in worlds):
+        return None
+    env, horizon, parameters = worlds[0]
+    try:
+        return frontier_for_picture(env, horizon, [point.bias for point in points], **parameters)
+    except ElbertError:  # a limit that is too small, or too hard to solve: the picture goes without
+        return None
 
 
-def _amount(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def nearness(best: BestPossible | None) -> str:
+    """A percentage where the best reward is exact and positive, else how much reward per step is missing."""
+    if best is None:
+        return ""
+    if best.exact and best.share is not None:
+        return f"{100 * best.share:.1f} %"
+    return f"{best.short:.4f} below" if best.short >= 0 else f"{-best.short:.4f} above"
+
+
+def rates_of(result: Result) -> str:
+    """The groups' rates under the criterion with the largest bias."""
+    return " ".join(number(group.rate, 3) for group in result.worst.groups)
+
+
+def _around(ci: Ends | None) -> str:
+    return "" if ci is None else interval(*ci)

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from elbert.learning.result import Result
 from elbert.report.style import GREY, INK, series_style
 
 if TYPE_CHECKING:
@@ -22,12 +23,10 @@ class Point:
     reward_ci: Sequence[float] | None = None
 
 
-def point_of(label: str, result: dict[str, Any]) -> Point | None:
-    """From an evaluation; none where the bias is not estimable."""
-    bias, reward = result["bias"], result["reward"]
-    if bias["estimate"] is None:
-        return None
-    return Point(label, bias["estimate"], reward["mean"], bias["ci"], reward["ci"])
+def point_of(label: str, result: Result) -> Point | None:
+    """From a result; none where the bias is not estimable."""
+    bias, reward = result.worst.bias, result.reward
+    return None if bias.estimate is None else Point(label, bias.estimate, reward.mean, bias.ci, reward.ci)
 
 
 def pareto(points: Sequence[Point]) -> list[Point]:

@@ -2,18 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elbert.experiments.two_trajectories import GROUPS, STEPS, Reading
+from elbert.experiments.two_trajectories import GROUPS, STEPS, Reading, TwoTrajectories
 from elbert.files import write_whole
 from elbert.report.style import BLUE, GREY, INK, VERMILION, draw_figure
+from elbert.tables import Column, Page, Table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 COLOURS = {"blue": BLUE, "red": VERMILION}
 HATCHES = {"blue": "", "red": "///"}
@@ -30,54 +31,51 @@ EXPLANATION = (
 )
 
 
-def table_rows(readings: Sequence[Reading]) -> list[tuple[str, ...]]:
-    """The table, row by row: a label and a cell per trajectory."""
-    rows = [
-        (f"approved / applicants at {step}, {group}", *(_share(r, t, g) for r in readings))
+def trajectories_table(example: TwoTrajectories) -> Table:
+    """A column for each trajectory, a row for each thing that is said of it."""
+    readings = example.readings
+    decisions = [
+        (f"approved / applicants at {step}, {group}", *(_share(reading, t, g) for reading in readings))
         for t, step in enumerate(STEPS)
         for g, group in enumerate(GROUPS)
     ]
-    rows += [
-        (f"long-term benefit rate, {group}", *(f"{r.rates[g]:.4f}" for r in readings)) for g, group in enumerate(GROUPS)
+    rates = [
+        (f"long-term benefit rate, {group}", *(number(float(reading.rates[g])) for reading in readings))
+        for g, group in enumerate(GROUPS)
     ]
-    rows += [(label, *(f"{getattr(r, field):.4f}" for r in readings)) for label, field in NOTIONS]
-    rows += [
-        (f"weight of a red decision at {step}, {kind}", *(f"{getattr(r, field)[t, 1]:.4f}" for r in readings))
+    notions = [(label, *(number(getattr(reading, field)) for reading in readings)) for label, field in NOTIONS]
+    weights = [
+        (
+            f"weight of a red decision at {step}, {kind}",
+            *(number(float(getattr(reading, field)[t, 1])) for reading in readings),
+        )
         for kind, field in (("step-wise", "stepwise_weights"), ("long-term", "long_term_weights"))
         for t, step in enumerate(STEPS)
     ]
-    return rows
+    sections = list(accumulate(len(rows) for rows in (decisions, rates, notions)))
+    return Table(
+        (Column(""), *(Column(f"trajectory {reading.trajectory.name}", right=True) for reading in readings)),
+        tuple(decisions + rates + notions + weights),
+        title="Two trajectories of a bank's decisions",
+        sections=tuple(end - 1 for end in sections),
+    )
 
 
-def rich_table(readings: Sequence[Reading]) -> "Table":
-    """The table for a terminal."""
-    from rich import box
-    from rich.table import Table
-
-    rows = table_rows(readings)
-    table = Table(box=box.SIMPLE_HEAD, title="Two trajectories of a bank's decisions", title_justify="left")
-    table.add_column("")
-    for reading in readings:
-        table.add_column(f"trajectory {reading.trajectory.name}", justify="right")
-    ends = {3, 5, 8}  # the last row of each part: decisions, rates, notions
-    for index, row in enumerate(rows):
-        table.add_row(*row, end_section=index in ends)
-    return table
+def trajectories_page(example: TwoTrajectories) -> Page:
+    """The table and what it shows."""
+    return Page((trajectories_table(example), EXPLANATION))
 
 
-def write_temporal(readings: Sequence[Reading], folder: Path) -> list[Path]:
-    """Write table (Markdown, JSON) and picture (PNG, SVG) into the folder; returns what was written."""
-    head = ["", *(f"trajectory {r.trajectory.name}" for r in readings)]
-    lines = [head, ["---"] + ["---:"] * len(readings), *table_rows(readings)]
-    markdown = "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    table, data = folder / "temporal.md", folder / "temporal.json"
-    write_whole(table, markdown)
-    write_whole(data, json.dumps([r.to_dict() for r in readings], indent=2) + "\n")
-    figures = draw_figure(lambda figure: draw_temporal(figure, readings), (10.0, 3.6), folder / "temporal")
+def write_trajectories(example: TwoTrajectories, out: Path) -> list[Path]:
+    """Write the table (Markdown, JSON) and the picture (PNG, SVG) into a folder; returns the paths."""
+    table, data, picture = out / f"{example.name}.md", out / f"{example.name}.json", out / example.name
+    write_whole(table, trajectories_table(example).to_markdown())
+    write_whole(data, json.dumps(example.to_dict(), indent=2) + "\n")
+    figures = draw_figure(lambda figure: draw_trajectories(figure, example.readings), (10.0, 3.6), picture)
     return [table, data, *figures]
 
 
-def draw_temporal(figure: "Figure", readings: Sequence[Reading]) -> None:
+def draw_trajectories(figure: "Figure", readings: Sequence[Reading]) -> None:
     """Left: the decisions. Middle: what each notion says. Right: what one decision weighs."""
     decisions, notions, weights = figure.subplots(1, 3, width_ratios=[1.25, 1.1, 1.0])
     _draw_decisions(decisions, readings)
@@ -91,12 +89,12 @@ def _draw_decisions(axes: Any, readings: Sequence[Reading]) -> None:
     for reading in readings:
         for t, step in enumerate(STEPS):
             for g, group in enumerate(GROUPS):
-                due, given = reading.trajectory.demand[t, g], reading.trajectory.supply[t, g]
+                due, approved = reading.trajectory.demand[t, g], reading.trajectory.supply[t, g]
                 axes.barh(position, due, color="white", edgecolor=COLOURS[group], height=0.8)
                 axes.barh(
-                    position, given, color=COLOURS[group], hatch=HATCHES[group], edgecolor=INK, height=0.8, lw=0.4
+                    position, approved, color=COLOURS[group], hatch=HATCHES[group], edgecolor=INK, height=0.8, lw=0.4
                 )
-                axes.text(due + 3, position, f"{given:.0f} of {due:.0f}", va="center", fontsize=8)
+                axes.text(due + 3, position, f"{approved:.0f} of {due:.0f}", va="center", fontsize=8)
                 labels.append((position, f"{reading.trajectory.name}, {step}, {group}"))
                 position += 1
         position += 0.7

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, World
-from elbert.errors import InvalidInputError
+from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending
 from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, GROUP_MARKERS, INK, VERMILION, draw_pixels
 
 if TYPE_CHECKING:
@@ -21,28 +20,30 @@ HEALTH = {
     RECOVERED: ("recovered", NAVY),
 }
 NETWORK_DRAWN = 300
-"""Up to so many people the network is laid out with its edges; more are drawn as a disc for each group."""
+"""Up to this many people the network is laid out with its edges; more are drawn as a disc for each group."""
 
 
-def draw_world(world: World, state: Any, action: Any = None) -> Pixels:
-    """A state of a world as a picture, [height, width, 3] uint8.
+def draw_lending(world: Lending, state: Any, action: Any = None) -> Pixels:
+    """Score distributions by group, the applicant at the counter, and the running rates.
 
-    Args:
-        world: Lending, Infectious or Attention.
-        state: of one copy.
-        action: the one that led to the state, to show today's dose; None right after a reset.
+    As the other pictures, [height, width, 3] uint8, of one copy.
     """
-    if isinstance(world, Lending):
-        return draw_pixels(lambda figure: _lending(figure, world, state), SIZE)
-    if isinstance(world, Infectious):
-        return draw_pixels(lambda figure: _infectious(figure, world, state, action), SIZE)
-    if isinstance(world, Attention):
-        return draw_pixels(lambda figure: _attention(figure, world, state), SIZE)
-    raise InvalidInputError(f"There is no picture of {type(world).__name__}. Give draw= a function of your own.")
+    del action
+    return draw_pixels(lambda figure: _lending(figure, world, state), SIZE)
+
+
+def draw_infectious(world: Infectious, state: Any, action: Any = None) -> Pixels:
+    """The network: colour is health, shape is the group, a ring is the dose that the action gave."""
+    return draw_pixels(lambda figure: _infectious(figure, world, state, action), SIZE)
+
+
+def draw_attention(world: Attention, state: Any, action: Any = None) -> Pixels:
+    """Incidents, those found, units and rates by site, and the running rates."""
+    del action
+    return draw_pixels(lambda figure: _attention(figure, world, state), SIZE)
 
 
 def _lending(figure: "Figure", world: Lending, state: Any) -> None:
-    """Score distributions by group, the applicant at the counter, and the running rates."""
     mass, groups, scores = np.asarray(state.mass), world.groups, world.scores
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
     width = 0.8 / groups
@@ -71,7 +72,6 @@ def _lending(figure: "Figure", world: Lending, state: Any) -> None:
 
 
 def _attention(figure: "Figure", world: Attention, state: Any) -> None:
-    """Incidents, those found, units and rates by site, and the running rates."""
     found, incidents, units, _ = np.asarray(state.history)[-1]
     sites = np.arange(world.groups)
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
@@ -90,7 +90,6 @@ def _attention(figure: "Figure", world: Attention, state: Any) -> None:
 
 
 def _infectious(figure: "Figure", world: Infectious, state: Any, action: Any) -> None:
-    """The network: colour is health, shape is the group, a ring is today's dose."""
     health = np.asarray(state.health)
     edges, group = world.edges(), np.asarray(world.group, int)
     place = _layout(edges.tobytes(), group.tobytes(), world.people)
@@ -169,18 +168,7 @@ def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
     edges = np.frombuffer(edge_bytes, int).reshape(-1, 2)
     group = np.frombuffer(group_bytes, int)
     if people <= NETWORK_DRAWN:
-        import networkx
-
-        graph = networkx.Graph()
-        graph.add_nodes_from(range(people))
-        graph.add_edges_from((int(a), int(b)) for a, b in edges)
-        pieces = networkx.is_connected(graph)
-        spots = (
-            networkx.kamada_kawai_layout(graph)
-            if pieces
-            else networkx.spring_layout(graph, k=2 / np.sqrt(people), seed=0)
-        )
-        return _lengthwise(np.asarray([spots[i] for i in range(people)]))
+        return _lengthwise(_by_distances(_path_lengths(edges, people)))
     angle, place = np.pi * (3 - np.sqrt(5)), np.zeros((people, 2))
     left = 0.0
     for g in range(int(group.max()) + 1):  # sunflower discs of equal density side by side
@@ -191,6 +179,42 @@ def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
         place[members] = spread + np.asarray([left, 0.0])
         left += 1.2 * np.sqrt(len(members))
     return place
+
+
+def _path_lengths(edges: Pixels, people: int) -> Pixels:
+    """Steps from everyone to everyone along the edges; between separate parts, one more than the longest way."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import shortest_path
+
+    joined = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(people, people))
+    lengths = shortest_path(joined.tocsr(), directed=False, unweighted=True)
+    reached = np.isfinite(lengths)
+    return np.where(reached, lengths, lengths[reached].max() + 1)
+
+
+def _by_distances(lengths: Pixels) -> Pixels:
+    """Places whose distances are as near as can be to the lengths (Kamada and Kawai 1989). [people, 2]
+
+    Minimises sum_ij (|x_i - x_j| / l_ij - 1)^2 / 2, from everyone on a circle.
+    """
+    from scipy.optimize import minimize
+
+    people = len(lengths)
+    inverse = 1 / (lengths + np.eye(people)) - np.eye(people)
+
+    def misfit(flat: Pixels) -> tuple[float, Pixels]:
+        place = flat.reshape(people, 2)
+        apart = place[:, None] - place[None]
+        distance = np.sqrt((apart**2).sum(axis=-1))
+        excess = (distance * inverse - 1) * (1 - np.eye(people))
+        pull = excess * inverse / np.maximum(distance, 1e-9)
+        centre = place.sum(axis=0)  # a weak pull to the origin makes the solution unique up to a rotation
+        gradient = 2 * (pull[:, :, None] * apart).sum(axis=1) + 1e-3 * centre
+        return 0.5 * float((excess**2).sum()) + 0.5e-3 * float(centre @ centre), gradient.ravel()
+
+    turn = 2 * np.pi * np.arange(people) / people
+    start = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    return minimize(misfit, start.ravel(), method="L-BFGS-B", jac=True).x.reshape(people, 2)
 
 
 def _frame(axes: Any, place: Pixels) -> None:

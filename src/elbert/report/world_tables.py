@@ -1,47 +1,37 @@
-"""The worlds as tables for the terminal."""
+"""The worlds as tables."""
 
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from elbert.tables import Column, Page, Table, facts
 
 
-def listing(worlds: list[dict[str, Any]]) -> RenderableType:
-    """All worlds, one row each."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "groups", "actions", "horizon", "notion", "Gymnasium id"):
-        fixed = column in ("name", "groups", "horizon")  # the others fold on a narrow terminal
-        table.add_column(
-            column, justify="right" if column in ("groups", "horizon") else "left", no_wrap=fixed, overflow="fold"
-        )
-    for world in worlds:
-        row = (world["name"], world["groups"], world["actions"], world["horizon"], world["notion"], world["id"])
-        table.add_row(*(escape(str(cell)) for cell in row))
-    return Group(table, Text("\nelbert envs NAME describes one with its parameters."))
+def listing(worlds: list[dict[str, Any]]) -> Page:
+    """All worlds, one row each; what is long folds on a narrow terminal."""
+    columns = (
+        Column("name"),
+        Column("groups", right=True),
+        Column("actions", folds=True),
+        Column("horizon", right=True),
+        Column("notion", folds=True),
+        Column("Gymnasium id", folds=True),
+    )
+    keys = ("name", "groups", "actions", "horizon", "notion", "id")
+    rows = tuple(tuple(str(world[key]) for key in keys) for world in worlds)
+    return Page((Table(columns, rows, ruled=False), "\nelbert envs NAME describes one with its parameters."))
 
 
-def description(world: dict[str, Any]) -> RenderableType:
+def description(world: dict[str, Any]) -> Page:
     """One world with its parameters."""
-    facts = Table(box=None, pad_edge=False, show_header=False)
-    for name in ("summary", "groups", "actions", "observations", "horizon", "notion", "rates"):
-        value = ", ".join(world[name]) if name == "rates" else world[name]
-        facts.add_row(f"[bold]{name}[/bold]", escape(str(value)))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("parameter", "default", "meaning"):
-        table.add_column(column, overflow="fold")
-    for parameter in world["parameters"]:
-        table.add_row(
-            *(escape(text) for text in (parameter["name"], _value(parameter["default"]), parameter["meaning"]))
-        )
-    return Group(Text(f"{world['name']}  ({world['id']})\n", style="bold"), facts, Text(""), table)
+    names = ("summary", "groups", "actions", "observations", "horizon", "notion", "rates")
+    about = facts([(name, ", ".join(world[name]) if name == "rates" else str(world[name])) for name in names])
+    rows = tuple((each["name"], _value(each["default"]), each["meaning"]) for each in world["parameters"])
+    columns = tuple(Column(heading, folds=True) for heading in ("parameter", "default", "meaning"))
+    return Page((f"# {world['name']}  ({world['id']})\n", about, "", Table(columns, rows, ruled=False)))
 
 
 def _value(value: Any) -> str:
-    """A default as it is typed, rows of numbers in short."""
-    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
-        return "\n".join(_value(row) for row in value)
-    if isinstance(value, tuple):
-        return ", ".join(f"{number:g}" for number in value)
+    """A default as it is typed; a table of numbers has a line for each row."""
+    if isinstance(value, list | tuple):
+        between = "\n" if value and isinstance(value[0], list | tuple) else ", "
+        return between.join(_value(entry) for entry in value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

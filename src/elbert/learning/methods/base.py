@@ -113,7 +113,10 @@ class Method(eqx.Module):
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return type(self)(**values | checked_settings(self.settings(), changes))
 
-    choice: ClassVar[Any] = None  # how the final policy is chosen among the last ones; None takes the last
+    @property
+    def policy_choice(self) -> Any:
+        """How the final policy is chosen among the last ones (`Choice`); None takes the last."""
+        return None
 
     @property
     def limit(self) -> float | None:

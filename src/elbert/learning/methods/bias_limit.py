@@ -140,6 +140,11 @@ class BiasLimit(Method):
         return replace(settings, standardise="combined") if settings.standardise == "per-signal" else settings
 
     @property
+    def policy_choice(self) -> Choice:
+        """Which policy is kept is decided by the test of the limit."""
+        return self.choice
+
+    @property
     def limit(self) -> float | None:
         """`max_bias`."""
         return self.max_bias

@@ -8,8 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import AutoresetMode
 
-from elbert.envs import World, WorldEnv, WorldVectorEnv, get_entry
-from elbert.envs.parameters import plain_parameters
+from elbert.envs import World, WorldEnv, WorldVectorEnv, get_entry, plain_parameters
 from elbert.errors import InvalidInputError
 from elbert.learning.simulators.base import Collected, Environment, Episodes, Simulator, SingleEnv
 from elbert.learning.simulators.compiled import CompiledSimulator
