@@ -6,22 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from benchmarks.attention_bounds.multipliers import Search
+from benchmarks.attention_bounds.schedules import as_text, improve
 from elbert.envs import make_world
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
 from elbert.exact import attention_limits
-from elbert.exact.attention import bound_at, known_bound, schedule_totals, sites_of, value_at
-from elbert.exact.attention_limits import (
-    Box,
-    Multipliers,
-    Proof,
-    Search,
-    fair_bound,
-    proven,
-    stored_proofs,
-    terms_of,
-)
-from elbert.exact.attention_schedules import as_text, fair_schedule, improved, stored_schedules
+from elbert.exact.attention import bound_at, sites_of, stored_bound, value_at
+from elbert.exact.attention_limits import Box, Multipliers, Proof, fair_bound, proven, stored_proofs, terms_of
+from elbert.exact.attention_schedules import fair_schedule, schedule_totals, stored_schedules
 from elbert.exact.frontier import best_reward_at, frontier, frontier_for_picture
 from elbert.exact.rules import get_rule
 
@@ -83,7 +76,9 @@ def test_any_multipliers_prove_a_bound_and_a_wrong_sign_would_be_seen(tiny, monk
         cases.append(Proof(0.0, tuple(parts)))
 
     def holds():
-        return all(proven(world, max_bias, case).value >= most - 1e-6 for case in cases for max_bias, most in most_of.items())
+        return all(
+            proven(world, max_bias, case).value >= most - 1e-6 for case in cases for max_bias, most in most_of.items()
+        )
 
     assert holds()
     right = terms_of
@@ -103,7 +98,8 @@ def test_without_a_limit_it_is_the_bound_for_all_policies(tiny):
     free = Proof(1.0, ((Box(0.0, 1.0), Multipliers(prices, np.zeros(2), np.zeros(2))),))
     assert proven(world, 1.0, free).value == pytest.approx(bound_at(world, prices).value, abs=1e-12)
     assert proven(world, 1.0, free).price == 0.0
-    assert fair_bound(world, 1.0).value == known_bound(world).value
+    other = Attention(horizon=20)  # prices are stored for it, multipliers are not
+    assert fair_bound(other, 1.0).value == fair_bound(other, 0.0).value == stored_bound(other).value
 
 
 def test_terms_of_either_sign_are_bounded_above_the_grid_too():
@@ -137,15 +133,22 @@ def test_changes_to_a_schedule_bring_it_within_the_limit(tiny):
     world, most_of = tiny
     start = np.tile([2, 0], (5, 1))
     assert schedule_totals(world, start).bias > 0.3
-    found = improved(world, start, 0.1, rounds=60)
+    found = improve(world, start, 0.1, rounds=60)
     totals = schedule_totals(world, found)
     assert found.sum(axis=1).tolist() == [2] * 5
     assert totals.bias <= 0.1
     assert totals.reward <= most_of[0.1] + 1e-9
     assert as_text(found).count(" ") == 1
-    np.testing.assert_array_equal(fair_schedule(world, 1.0, rounds=20).sum(axis=1), [2] * 5)
+
+
+def test_for_another_horizon_only_the_schedule_that_looks_ahead_is_known():
+    world = Attention(horizon=20)
+    schedule = fair_schedule(world, np.inf)
+    assert schedule.sum(axis=1).tolist() == [6] * 20
+    bias = schedule_totals(world, schedule).bias
+    np.testing.assert_array_equal(fair_schedule(world, bias), schedule)
     with pytest.raises(InvalidInputError, match="larger limit"):
-        fair_schedule(world, 0.0, rounds=5)
+        fair_schedule(world, 0.9 * bias)
 
 
 @pytest.mark.parametrize(("name", "units"), [("attention", 6), ("attention-harder", 30)])

@@ -97,13 +97,13 @@ def frontier(
     name = get_entry(env).name
     limits = _checked_limits(max_bias)
     known = open_frontier(name, horizon, parameters)
-    shown = dict.fromkeys(known.rules(limits)) if rules else ()
-    values = tuple(point for rule in shown if (point := _rule_point(name, rule, known.world)))
     points: list[FrontierPoint] = []
     if known.point is not None:
         for limit in limits:
             points.append(known.point(limit))
             progress(Progress("solving", len(points), len(limits), "limits"))
+    shown = dict.fromkeys(known.rules(limits)) if rules else ()
+    values = tuple(point for rule in shown if (point := _rule_point(name, rule, known.world)))
     return Frontier(
         env=name,
         horizon=int(known.world.horizon),

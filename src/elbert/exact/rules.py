@@ -231,7 +231,7 @@ def get_rule(text: str, **parameters: Any) -> Rule:
     if not slash:
         raise InvalidInputError(f"{text!r} names no rule. Write rule:ENVIRONMENT/RULE, for example rule:lending/best.")
     entry = get_entry(env)
-    families = [family for family in FAMILIES if family.world is entry.world]
+    families = _families(entry.world)
     for family in families:
         match = re.fullmatch(family.pattern, name)
         if match:
@@ -250,4 +250,8 @@ def get_rule(text: str, **parameters: Any) -> Rule:
 def rules_of(env: str) -> list[Rule]:
     """An example of every kind of rule in this environment."""
     entry = get_entry(env)
-    return [get_rule(f"{PREFIX}{entry.name}/{family.example}") for family in FAMILIES if family.world is entry.world]
+    return [get_rule(f"{PREFIX}{entry.name}/{family.example}") for family in _families(entry.world)]
+
+
+def _families(kind: type[World]) -> list[Family]:
+    return [family for family in FAMILIES if issubclass(kind, family.world)]
