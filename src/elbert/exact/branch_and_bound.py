@@ -45,8 +45,8 @@ SOME_BOXES = 200
 """Boxes examined per limit, to find out how small a limit can be."""
 
 
-SILENT = 1e-9
-"""The part of its largest demand below which a group's least demand counts as none, as rounding leaves it."""
+DOUBLINGS = 30
+"""Limits tried to find a policy with a finite bias."""
 
 
 class NotWithinLimitError(InvalidInputError):
@@ -127,41 +127,40 @@ def best_within(program: Program, max_bias: float, *, tolerance: float = 1e-6) -
     return _best(max_bias, search.found, search.proven, search.price, search.examined)
 
 
-def highest_lowest_rates(rates: Array, always: Array) -> Array:
-    """What the lowest rate can be at most, among groups with demand.   [criteria, groups] -> [criteria]
-
-    A group to which every policy gives demand has a rate under every policy, and the lowest is not above it. Others can
-    be without a rate, and then the lowest rate is that of any group.
-
-    Args:
-        rates: the highest rate that a policy can give each group.
-        always: whether every policy gives the group demand.
-    """
-    bounded = np.min(rates, axis=1, initial=np.inf, where=always)
-    return np.where(always.any(axis=1), bounded, rates.max(axis=1))
-
-
 def _smallest_limit(program: Program, low: float, high: float) -> str:
     """How small a limit can be, to 1 %, by bisection: `low` is known to be too small, and a policy has the bias `high`.
 
     Where the search cannot say whether any policy is within a limit, only what is proven and what is reached are told.
     """
-    proven = low
+    proven, limit = low, max(1.0, 2 * low)
+    for _ in range(DOUBLINGS):
+        if high < np.inf:
+            break
+        # the best policy gives to a group without demand: look for another that does not
+        reached = _bias_within(program, limit)
+        high, limit = np.inf if reached is None else reached, 2 * limit
+    else:
+        return "None with a finite bias was found"
     while high - low > 1e-2 * high:
         middle = (low + high) / 2
-        search = _Search(program, middle)
-        try:
-            search.run(room=np.inf, most=SOME_BOXES)
-        except SearchTooLongError:
-            low = middle
-            continue
-        if search.found is None:
-            low = proven = middle
+        reached = _bias_within(program, middle)
+        if reached is not None and reached < np.inf:
+            high = min(middle, reached)
         else:
-            high = min(middle, search.found.totals.bias)
+            low, proven = middle, proven if reached is None else middle
     if proven == low:
         return f"The smallest possible is about {high:.3g}"
     return f"The smallest possible is above {proven:.3g} and at most {high:.3g}"
+
+
+def _bias_within(program: Program, max_bias: float) -> float | None:
+    """The bias of some policy within the limit; infinite if there surely is none, and None if that is not known."""
+    search = _Search(program, max_bias)
+    try:
+        search.run(room=np.inf, most=SOME_BOXES)
+    except SearchTooLongError:
+        return None
+    return np.inf if search.found is None else search.found.totals.bias
 
 
 class SearchTooLongError(ElbertError):

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.band import band_rows, ratio
-from elbert.exact.branch_and_bound import SILENT, Relaxed, highest_lowest_rates
+from elbert.exact.band import SILENT, band_rows, highest_lowest_rates, ratio
+from elbert.exact.branch_and_bound import Relaxed
 from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
 
 MOST_ROUNDS = 200

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.exact.band import band_rows, ratio
-from elbert.exact.branch_and_bound import SILENT, Best, Relaxed, best_within, highest_lowest_rates
+from elbert.exact.band import SILENT, band_rows, highest_lowest_rates, ratio
+from elbert.exact.branch_and_bound import Best, Relaxed, best_within
 from elbert.exact.finite import Array, FiniteSDMDP
 
 LARGEST_PROGRAM = 2_000_000
