@@ -260,19 +260,19 @@ def compare(
 def frontier(
     env: str = "lending",
     *,
-    delta: Annotated[list[float] | None, Parameter(negative=(), consume_multiple=True)] = None,
+    max_bias: Annotated[list[float] | None, Parameter(negative=(), consume_multiple=True)] = None,
     horizon: int | None = None,
     out: Path = Path("frontier"),
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """Show the most reward that any policy can have within each limit on the bias, with simple rules beside it.
+    """Show the most reward that any policy can have within each limit on the bias, and simple rules to compare with.
 
     Parameters
     ----------
     env
         A world's name. Lending's frontier is exact; attention has upper bounds; infectious has rules only.
-    delta
-        Limits on the bias: --delta 0 0.01 0.05. By default some limits and none.
+    max_bias
+        Limits on the bias: --max-bias 0 0.01 0.05. By default several limits, and none.
     horizon
         Steps of an episode; by default those over which policies are evaluated.
     out
@@ -282,14 +282,12 @@ def frontier(
     """
     from elbert.exact.frontier import LIMITS
     from elbert.exact.frontier import frontier as found_frontier
-    from elbert.progress import counting
     from elbert.report.frontier import frontier_table, write_frontier
     from elbert.report.live import ProgressDisplay
 
-    limits = LIMITS if delta is None else delta
+    limits = LIMITS if max_bias is None else max_bias
     with ProgressDisplay(f"frontier of {env}") as display:
-        tell = counting(display, "solving", "limits", len(limits))
-        found = found_frontier(env, delta=limits, horizon=horizon, tell=tell)
+        found = found_frontier(env, max_bias=limits, horizon=horizon, progress=display)
     written = write_frontier(found, out)
     if as_json:
         _print_json(found.to_dict())

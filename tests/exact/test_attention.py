@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from benchmarks.attention_bounds.prices import best_bound
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.attention import best_bound, bound_at, known_bound, known_schedule, schedule_totals, sites_of
-from elbert.exact.attention_schedules import fair_schedule
+from elbert.exact.attention import bound_at, sites_of, stored_bound
+from elbert.exact.attention_schedules import fair_schedule, schedule_from, schedule_totals
 from elbert.exact.rules import get_rule
 
 
@@ -40,8 +41,8 @@ def test_rates_beyond_the_grid_are_bounded_too():
 
 def test_the_stored_prices_prove_what_the_docs_say():
     world = Attention()
-    bound = known_bound(world).value / 1024
-    assert schedule_totals(world, known_schedule(world)).reward / 1024 > 0.73
+    bound = stored_bound(world).value / 1024
+    assert schedule_totals(world, schedule_from(world, stored_bound(world))).reward / 1024 > 0.73
     totals = schedule_totals(world, fair_schedule(world, np.inf))
     assert 0.76 < totals.reward / 1024 <= bound < 0.82
     found = get_rule("rule:attention/best").evaluate(64, env=world, confidence=0.999)

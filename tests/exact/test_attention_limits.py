@@ -6,22 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from benchmarks.attention_bounds.multipliers import Search
+from benchmarks.attention_bounds.schedules import as_text, improve
 from elbert.envs import make_world
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
 from elbert.exact import attention_limits
-from elbert.exact.attention import bound_at, known_bound, schedule_totals, sites_of, value_at
-from elbert.exact.attention_limits import (
-    Box,
-    Multipliers,
-    Proof,
-    Search,
-    fair_bound,
-    proven,
-    stored_proofs,
-    terms_of,
-)
-from elbert.exact.attention_schedules import as_text, fair_schedule, improved, stored_schedules
+from elbert.exact.attention import bound_at, sites_of, stored_bound, value_at
+from elbert.exact.attention_limits import Box, Multipliers, Proof, fair_bound, proven, stored_proofs, terms_of
+from elbert.exact.attention_schedules import fair_schedule, schedule_totals, stored_schedules
 from elbert.exact.frontier import best_reward_at, frontier, frontier_for_picture
 from elbert.exact.rules import get_rule
 
@@ -35,33 +28,33 @@ def tiny():
         initial_rates=(3.0, 0.3), fall=(0.5, 0.1), growth=(0.5, 0.1), units=2, reward_found=0.3, horizon=5
     )
     every = [schedule_totals(world, np.array(units)) for units in itertools.product([(0, 2), (1, 1), (2, 0)], repeat=5)]
-    return world, {delta: most_within(every, delta) for delta in LIMITS}
+    return world, {max_bias: most_within(every, max_bias) for max_bias in LIMITS}
 
 
-def most_within(every, delta):
+def most_within(every, max_bias):
     """A program over the probabilities of schedules for each of many lowest rates."""
     rewards, supply, demand = (np.array([one[i] for one in every]).reshape(len(every), -1).T for i in range(3))
-    most = max(one.reward if one.bias <= delta else -np.inf for one in every)
+    most = max(one.reward if one.bias <= max_bias else -np.inf for one in every)
     for rho in np.linspace(0.0, 1.0, 61):
-        rows = np.concatenate([rho * demand - supply, supply - (rho + delta) * demand])
+        rows = np.concatenate([rho * demand - supply, supply - (rho + max_bias) * demand])
         done = linprog(-rewards[0], rows, np.zeros(4), np.ones((1, len(every))), [1.0])
         most = max(most, -done.fun if done.success else -np.inf)
     return most
 
 
-def proof_of(world, delta):
+def proof_of(world, max_bias):
     search = Search(world, np.arange(5.0))
-    return search.proof(delta, Box(0.3, 0.7), np.concatenate([np.full(5, 0.1), np.zeros(4)]), steps=40)
+    return search.proof(max_bias, Box(0.3, 0.7), np.concatenate([np.full(5, 0.1), np.zeros(4)]), steps=40)
 
 
 def test_the_bound_is_above_all_that_satisfies_the_limit(tiny):
     world, most = tiny
     bounds = []
-    for delta in LIMITS:
-        value, _, proof = proof_of(world, delta)
-        bound = proven(world, delta, proof)
+    for max_bias in LIMITS:
+        value, _, proof = proof_of(world, max_bias)
+        bound = proven(world, max_bias, proof)
         assert bound.value == pytest.approx(value)
-        assert most[delta] - 1e-6 <= bound.value <= most[delta] + 0.1
+        assert most[max_bias] - 1e-6 <= bound.value <= most[max_bias] + 0.1
         assert bound.price >= 0
         for other in LIMITS:  # multipliers of another limit prove less, but nothing wrong
             assert proven(world, other, proof).value >= most[other] - 1e-6
@@ -83,15 +76,17 @@ def test_any_multipliers_prove_a_bound_and_a_wrong_sign_would_be_seen(tiny, monk
         cases.append(Proof(0.0, tuple(parts)))
 
     def holds():
-        return all(proven(world, delta, case).value >= most - 1e-6 for case in cases for delta, most in most_of.items())
+        return all(
+            proven(world, max_bias, case).value >= most - 1e-6 for case in cases for max_bias, most in most_of.items()
+        )
 
     assert holds()
     right = terms_of
     for sign in ([-1, 1], [1, -1]):  # of what the multipliers add to gain or cost
 
-        def wrong(world, delta, rho, least, most, sign=sign):
-            free = right(world, delta, rho, 0 * least, 0 * most)
-            return free + np.array(sign) * (right(world, delta, rho, least, most) - free)
+        def wrong(world, max_bias, rho, least, most, sign=sign):
+            free = right(world, max_bias, rho, 0 * least, 0 * most)
+            return free + np.array(sign) * (right(world, max_bias, rho, least, most) - free)
 
         monkeypatch.setattr(attention_limits, "terms_of", wrong)
         assert not holds()
@@ -103,7 +98,8 @@ def test_without_a_limit_it_is_the_bound_for_all_policies(tiny):
     free = Proof(1.0, ((Box(0.0, 1.0), Multipliers(prices, np.zeros(2), np.zeros(2))),))
     assert proven(world, 1.0, free).value == pytest.approx(bound_at(world, prices).value, abs=1e-12)
     assert proven(world, 1.0, free).price == 0.0
-    assert fair_bound(world, 1.0).value == known_bound(world).value
+    other = Attention(horizon=20)  # prices are stored for it, multipliers are not
+    assert fair_bound(other, 1.0).value == fair_bound(other, 0.0).value == stored_bound(other).value
 
 
 def test_terms_of_either_sign_are_bounded_above_the_grid_too():
@@ -129,7 +125,7 @@ def test_what_proves_nothing_is_refused(tiny):
         terms_of(world, 0.1, 0.5, np.array([0.1, -0.1]), np.zeros(2))
     with pytest.raises(InvalidInputError, match="leave out what lies above"):
         proven(world, 0.1, Proof(0.1, ((Box(0.0, 0.4), found), (Box(0.5, 1.0), found))))
-    with pytest.raises(InvalidInputError, match="delta is -1"):
+    with pytest.raises(InvalidInputError, match="max_bias is -1"):
         fair_bound(world, -1.0)
 
 
@@ -137,15 +133,22 @@ def test_changes_to_a_schedule_bring_it_within_the_limit(tiny):
     world, most_of = tiny
     start = np.tile([2, 0], (5, 1))
     assert schedule_totals(world, start).bias > 0.3
-    found = improved(world, start, 0.1, rounds=60)
+    found = improve(world, start, 0.1, rounds=60)
     totals = schedule_totals(world, found)
     assert found.sum(axis=1).tolist() == [2] * 5
     assert totals.bias <= 0.1
     assert totals.reward <= most_of[0.1] + 1e-9
     assert as_text(found).count(" ") == 1
-    np.testing.assert_array_equal(fair_schedule(world, 1.0, rounds=20).sum(axis=1), [2] * 5)
+
+
+def test_for_another_horizon_only_the_schedule_that_looks_ahead_is_known():
+    world = Attention(horizon=20)
+    schedule = fair_schedule(world, np.inf)
+    assert schedule.sum(axis=1).tolist() == [6] * 20
+    bias = schedule_totals(world, schedule).bias
+    np.testing.assert_array_equal(fair_schedule(world, bias), schedule)
     with pytest.raises(InvalidInputError, match="larger limit"):
-        fair_schedule(world, 0.0, rounds=5)
+        fair_schedule(world, 0.9 * bias)
 
 
 @pytest.mark.parametrize(("name", "units"), [("attention", 6), ("attention-harder", 30)])
@@ -172,17 +175,17 @@ def test_stored_schedules_are_within_their_limits(name, units):
 def test_the_harder_world_has_a_frontier():
     world = make_world("attention-harder")
     assert isinstance(world, Attention)
-    assert [proof.delta for proof in stored_proofs(world)] == [0.0, 0.01, 0.02, 0.05, 0.1, 0.2]
-    found = frontier("attention-harder", delta=[0.015, None], rules=False)
+    assert [proof.max_bias for proof in stored_proofs(world)] == [0.0, 0.01, 0.02, 0.05, 0.1, 0.2]
+    found = frontier("attention-harder", max_bias=[0.015, None], rules=False)
     assert not found.exact
-    bounds = {np.inf if point.delta is None else point.delta: point.reward for point in found.points}
+    bounds = {np.inf if point.max_bias is None else point.max_bias: point.reward for point in found.points}
     assert bounds[0.015] < -1.705 < bounds[np.inf] < -1.63
     price = found.points[0].price
     assert price is not None
     assert 0 < price < 2
     assert found.points[1].price == 0
     for bias, schedule in stored_schedules(world):
-        limit = min(delta for delta in bounds if bias <= delta)
+        limit = min(max_bias for max_bias in bounds if bias <= max_bias)
         assert schedule_totals(world, schedule).reward / 1024 < bounds[limit]
     for bias, limit in (
         (0.0122, 0.015),
@@ -193,6 +196,6 @@ def test_the_harder_world_has_a_frontier():
         assert best.reward == pytest.approx(bounds[limit], abs=1e-8)
         assert not best.exact
     drawn = frontier_for_picture("attention-harder", None, [0.1])
-    assert drawn.points[0].delta == 0
-    assert drawn.points[-1].delta is None
+    assert drawn.points[0].max_bias == 0
+    assert drawn.points[-1].max_bias is None
     assert (np.diff([point.reward for point in drawn.points]) >= 0).all()

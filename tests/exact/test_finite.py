@@ -29,18 +29,18 @@ def limits_of(mdp):
 def test_the_optimum_agrees_with_brute_force(shape):
     for seed in (0, 3) if shape["discount"] is None else (3,):
         mdp = tiny(seed, **shape)
-        for delta in limits_of(mdp):
-            best = best_policy(mdp, delta)
+        for max_bias in limits_of(mdp):
+            best = best_policy(mdp, max_bias)
             assert best.gap <= 1e-6 * max(1.0, abs(best_policy(mdp).reward))
             # the policy is what it says, and within the limit
             totals = mdp.totals(best.policy)
             assert totals.reward == pytest.approx(best.reward, abs=1e-9)
             np.testing.assert_allclose(totals.rates, best.rates, atol=1e-9)
-            assert totals.bias <= delta + 1e-6
+            assert totals.bias <= max_bias + 1e-6
             # by another route: mixtures of all deterministic policies, on a dense grid of lowest rates and at ours
-            grid = gridded(mdp, delta, points=25 if mdp.criteria == 1 else 6)
+            grid = gridded(mdp, max_bias, points=25 if mdp.criteria == 1 else 6)
             assert grid <= best.bound + 1e-6
-            there = gridded(mdp, delta + 1e-6, axes=best.rates.min(axis=-1)[:, None])
+            there = gridded(mdp, max_bias + 1e-6, axes=best.rates.min(axis=-1)[:, None])
             assert there == pytest.approx(best.reward, abs=1e-4)
 
 
@@ -48,9 +48,9 @@ def test_the_optimum_agrees_with_brute_force(shape):
 def test_a_search_over_mixtures_comes_close_and_not_above(shape):
     mdp = tiny(5, **(shape | {"horizon": 2}))
     free = best_policy(mdp)
-    delta = 0.7 * free.bias
-    best = best_policy(mdp, delta)
-    reached = climbed(mdp, delta)
+    max_bias = 0.7 * free.bias
+    best = best_policy(mdp, max_bias)
+    reached = climbed(mdp, max_bias)
     assert reached <= best.bound + 1e-6
     assert reached >= best.reward - 0.02 * abs(free.reward)
 
@@ -68,15 +68,15 @@ def test_no_random_policy_lies_above_the_frontier():
 def test_the_frontier_rises_and_its_slope_is_the_price():
     mdp = tiny(0, states=3, horizon=4)
     free = best_policy(mdp)
-    deltas = np.linspace(0.2, 0.9, 8) * free.bias
-    best = [best_policy(mdp, delta, tolerance=1e-8) for delta in deltas]
+    limits = np.linspace(0.2, 0.9, 8) * free.bias
+    best = [best_policy(mdp, max_bias, tolerance=1e-8) for max_bias in limits]
     rewards = np.array([one.reward for one in best])
     assert (np.diff(rewards) >= -1e-6).all()
     assert rewards[-1] <= free.reward + 1e-9
     step = 1e-3
     for one in best:
-        above = best_policy(mdp, one.delta + step, tolerance=1e-8).reward
-        below = best_policy(mdp, one.delta - step, tolerance=1e-8).reward
+        above = best_policy(mdp, one.max_bias + step, tolerance=1e-8).reward
+        below = best_policy(mdp, one.max_bias - step, tolerance=1e-8).reward
         slopes = (above - one.reward) / step, (one.reward - below) / step
         assert min(slopes) - 0.05 <= one.price <= max(slopes) + 0.05
 
@@ -86,10 +86,10 @@ def test_a_hand_computed_optimum():
     mdp = FiniteSDMDP(
         np.ones((1, 2, 1)), [[1.0, 0.8]], [[[1.0, 0.0], [0.0, 1.0]]], np.ones((1, 2, 2)), start=[1.0], horizon=1
     )
-    for delta in (0.0, 0.3, 0.5):  # rates p and 1 - p with 2 p - 1 = delta; reward 0.8 + 0.2 p
-        best = best_policy(mdp, delta)
-        assert best.reward == pytest.approx(0.9 + 0.1 * delta, abs=1e-6)
-        assert best.rates[0] == pytest.approx([(1 + delta) / 2, (1 - delta) / 2], abs=1e-6)
+    for max_bias in (0.0, 0.3, 0.5):  # rates p and 1 - p with 2 p - 1 = max_bias; reward 0.8 + 0.2 p
+        best = best_policy(mdp, max_bias)
+        assert best.reward == pytest.approx(0.9 + 0.1 * max_bias, abs=1e-6)
+        assert best.rates[0] == pytest.approx([(1 + max_bias) / 2, (1 - max_bias) / 2], abs=1e-6)
         assert best.price == pytest.approx(0.1, abs=1e-6)
     assert best_policy(mdp, 1.0).reward == 1.0
     assert best_policy(mdp).price == 0.0
@@ -101,8 +101,8 @@ def test_groups_can_be_renamed():
     other = FiniteSDMDP(
         mdp.transition, mdp.reward, mdp.supply[..., order], mdp.demand[..., order], start=mdp.start, horizon=3
     )
-    delta = 0.95 * best_policy(mdp).bias
-    assert best_policy(other, delta).reward == pytest.approx(best_policy(mdp, delta).reward, abs=1e-5)
+    max_bias = 0.95 * best_policy(mdp).bias
+    assert best_policy(other, max_bias).reward == pytest.approx(best_policy(mdp, max_bias).reward, abs=1e-5)
 
 
 def test_an_infeasible_limit_says_what_is_possible():
@@ -111,7 +111,7 @@ def test_an_infeasible_limit_says_what_is_possible():
     mdp = FiniteSDMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], supply, np.ones((1, 2, 2)), start=[1.0], horizon=2)
     with pytest.raises(NotWithinLimitError, match=r"within 0\.5.*smallest possible is about 1;"):
         best_policy(mdp, 0.5)
-    with pytest.raises(InvalidInputError, match="delta is -0"):
+    with pytest.raises(InvalidInputError, match="max_bias is -0"):
         best_policy(mdp, -0.1)
 
 

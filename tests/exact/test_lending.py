@@ -22,14 +22,14 @@ def long():
 
 
 @pytest.mark.parametrize(
-    ("delta", "reward"), [(np.inf, 0.18721), (0.05, 0.18718), (0.025, 0.18698), (0.01, 0.18681), (0.0, 0.18669)]
+    ("max_bias", "reward"), [(np.inf, 0.18721), (0.05, 0.18718), (0.025, 0.18698), (0.01, 0.18681), (0.0, 0.18669)]
 )
-def test_the_known_frontier_of_ten_thousand_steps(long, delta, reward):
-    best = best_within(long, delta)
+def test_the_known_frontier_of_ten_thousand_steps(long, max_bias, reward):
+    best = best_within(long, max_bias)
     assert best.reward / 10_000 == pytest.approx(reward, abs=1e-5)
     assert best.reward <= best.bound <= best.reward + 1e-6 * 10_000
-    assert best.bias <= min(delta, 0.0603) + 1e-6
-    if delta == np.inf:
+    assert best.bias <= min(max_bias, 0.0603) + 1e-6
+    if max_bias == np.inf:
         assert best.rates[0] == pytest.approx([0.905, 0.845], abs=2e-3)
 
 
@@ -76,9 +76,9 @@ def test_column_generation_agrees_with_one_linear_program(notion):
         moves[own, :, own], reward[own], start[own] = part.transition, part.reward, part.start / groups
         supply[own, :, :, g], demand[own, :, :, g] = part.supply[..., 0], part.demand[..., 0]
     whole = OccupancyProgram(FiniteSDMDP(moves, reward, supply, demand, start=start, horizon=12))
-    for delta in (0.0, 0.02, 0.1, np.inf):
-        apart = best_lending(world, delta)
-        assert groups * best_within(whole, delta).reward == pytest.approx(apart.reward, abs=1e-5)
+    for max_bias in (0.0, 0.02, 0.1, np.inf):
+        apart = best_lending(world, max_bias)
+        assert groups * best_within(whole, max_bias).reward == pytest.approx(apart.reward, abs=1e-5)
 
 
 def test_when_the_population_equations_are_those_of_the_simulated_world():

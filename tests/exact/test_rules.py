@@ -8,7 +8,8 @@ from elbert.envs.lending import Lending
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at
 from elbert.exact.lending import best_lending, threshold_totals
-from elbert.exact.rules import get_rule, is_rule, logits_for, rules_of
+from elbert.exact.rule_policies import logits_for
+from elbert.exact.rules import get_rule, is_rule, rules_of
 
 HORIZON, EPISODES = 300, 2000
 
@@ -73,7 +74,7 @@ def test_wrong_names_and_settings_are_refused():
     assert is_rule("rule:lending/best")
     assert not is_rule("runs/lending")
     for text, message in (
-        ("rule:lending/tresholds-2-1", "Did you mean something like 'thresholds-2-1'"),
+        ("rule:lending/tresholds-2-1", "Did you mean 'thresholds-2-1'"),
         ("rule:lendig/best", "Did you mean 'lending'"),
         ("rule:lending", "rule:ENVIRONMENT/RULE"),
     ):
@@ -95,5 +96,5 @@ def test_a_world_with_too_many_units_for_a_rule_is_refused():
 
 def test_small_limits_and_large_seeds():
     assert get_rule("rule:lending/best-1e-05").name == "best-1e-05"
-    with pytest.raises(InvalidInputError, match=r"The seed is 2147483648. Give a whole number from 0 to"):
+    with pytest.raises(InvalidInputError, match=r"seed is 2147483648. Give a whole number from 0 to"):
         get_rule("rule:infectious/degree").evaluate(4, seed=2**31)

@@ -1,19 +1,21 @@
-"""Attention: a certified upper bound for the reward, and a schedule of units that comes close to it.
+"""Attention: a certified upper bound for the reward.
 
 The rates of the sites follow the units alone, never the incidents, so all that a policy decides is how many units u_gt
-go where, and chance makes no difference to it. With a price nu_t for a unit in step t, the sites part:
+go where, and chance makes no difference to it. With a price nu_t for a unit in step t, the problem falls apart into one
+per site:
 
     sum_g max over u_g of  sum_t [ gain E min(Y, u_gt) - cost rate_gt - nu_t u_gt ]  +  sum_t nu_t units
 
 where gain = reward_found + cost_missed, cost = cost_missed and Y ~ Poisson(rate_gt). For any prices this is at least
-what any policy reaches, however it acts: only that the units of a step add up is relaxed. Each maximum is found by
-backward induction over the site's rates, which lie on a grid (multiples of `fall`). Good prices come from subgradient
-steps: a unit is dearer where more were asked for than there are.
+what any policy reaches, however it acts: only that the units of a step add up is relaxed. Backward induction over the
+site's rates, which lie on a grid (multiples of `fall`), finds each maximum. Good prices are stored for the named
+worlds; `benchmarks/attention_bounds` in the repository finds them.
 """
 
 import json
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +23,12 @@ import numpy as np
 from elbert.envs import get_entry
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.finite import Array, Totals
+from elbert.exact.finite import Array
 
 ROOM = 1.5
-"""Rates are followed one by one up to so many times the initial rate, or the rate beyond which no step pays."""
+"""Rates are followed one by one up to this multiple of the initial rate, or of the rate beyond which no step pays."""
 PARTS = ("initial_rates", "fall", "growth", "units", "reward_found", "cost_missed")
-STEPS = 150
 STORED_HORIZON = 1024
-GUESSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 class Site(NamedTuple):
@@ -69,9 +69,7 @@ def sites_of(world: Attention) -> list[Site]:
     units = int(world.units)
     gain, cost = gain_and_cost(world)
     sites = []
-    for first, fall, growth in zip(
-        *(_numbers(x) for x in (world.initial_rates, world.fall, world.growth)), strict=True
-    ):
+    for first, fall, growth in zip(*(numbers(x) for x in (world.initial_rates, world.fall, world.growth)), strict=True):
         if fall <= 0 or abs(growth / fall - round(growth / fall)) > 1e-4:
             raise InvalidInputError(
                 f"A site's growth is {growth:g} and its fall {fall:g}. The bound needs rates on a grid: growth a "
@@ -120,123 +118,39 @@ def value_at(world: Attention, prices: Array, sites: list[Site], terms: Array) -
     return value
 
 
-def best_bound(world: Attention, *, steps: int = STEPS, prices: Array | None = None) -> tuple[Array, Bound, Array]:
-    """Prices that prove much, by subgradient steps: (prices, their bound, the best schedule of units met).
+class NoStoredPricesError(InvalidInputError):
+    """Nothing is stored that would prove a bound for this world."""
 
-    The length of a step is Polyak's, towards the best schedule's reward.
+
+def is_like(world: Attention, name: str, horizon: int) -> bool:
+    """Whether a world has the parameters of a named one, and this horizon."""
+    named = get_entry(name).make(horizon=horizon)
+    return all(np.array_equal(getattr(world, part), getattr(named, part)) for part in (*PARTS, "horizon"))
+
+
+def stored_prices(world: Attention) -> Array:
+    """Prices for a named world of any horizon, [horizon]; refused for other parameters.
+
+    Any prices prove a bound, so stored ones can be loose but not wrong.
     """
-    sites, available = sites_of(world), int(world.units)
-    horizon = int(world.horizon)
-    if prices is None:  # a unit is worth more while there is more to come
-        shapes = [c * gain_and_cost(world)[0] * (0.3 + 1 - np.arange(horizon) / horizon) for c in GUESSES]
-        prices = min(shapes, key=lambda shape: bound_at(world, shape, sites).value)
-    now = best_prices = np.array(prices, float)
-    best, schedule, reached = None, None, -np.inf
-    direction, nearness, since = np.zeros_like(now), 0.5, 0
-    for i in range(steps):
-        bound = bound_at(world, now, sites)
-        since += 1
-        if best is None or bound.value < best.value:
-            best, best_prices, since = bound, now, 0
-        if i % 25 == 0 or i == steps - 1:
-            tried = schedule_from(world, best, sites)
-            if (reward := schedule_totals(world, tried).reward) > reached:
-                schedule, reached = tried, reward
-        if since > 8:  # the target was too low: aim nearer to what is proven, from the best prices
-            nearness, since, now, bound = 0.5 * nearness, 0, best_prices, best
-            direction = np.zeros_like(now)
-        direction = 0.5 * direction + (available - bound.units.sum(axis=1))
-        size = float(direction @ direction)
-        if size == 0 or best.value - reached <= 1e-9 * abs(best.value):
-            break
-        now = now - nearness * (bound.value - reached) / size * direction
-    assert best is not None
-    assert schedule is not None
-    return best_prices, best, schedule
-
-
-def stored_prices(world: Attention) -> Array | None:
-    """Prices for a named world of any horizon, [horizon]; None for other parameters.
-
-    Any prices prove a bound, so that stored ones can be loose but not wrong. `python benchmarks/attention_prices.py`
-    finds and stores them.
-    """
-    from importlib.resources import files
-
     stored = json.loads(files("elbert.exact").joinpath("attention_prices.json").read_text())
     horizon = int(world.horizon)
     for name, prices in stored.items():
-        named = get_entry(name).make(horizon=horizon)
-        if all(np.array_equal(getattr(world, part), getattr(named, part)) for part in PARTS):
+        if is_like(world, name, horizon):
             # by the steps that remain, stretched where there are more
             remain = np.arange(horizon, 0, -1) / max(horizon, STORED_HORIZON)
             return np.interp(remain, np.linspace(0, 1, len(prices)), prices)
-    return None
-
-
-def known_prices(world: Attention) -> Array:
-    """Stored prices, or else ones that are found now, which takes a while.   [horizon]"""
-    stored = stored_prices(world)
-    return best_bound(world)[0] if stored is None else stored
+    raise NoStoredPricesError(
+        f"No prices are stored for an attention world with these parameters, only for {' and '.join(stored)}, of any "
+        "horizon: so no bound is known. Any prices prove one: give them to elbert.exact.attention.bound_at. "
+        "benchmarks/attention_bounds in elbert's repository finds good ones, which takes minutes."
+    )
 
 
 @lru_cache(maxsize=8)
-def known_bound(world: Attention) -> Bound:
-    """The bound that the prices at hand prove."""
-    return bound_at(world, known_prices(world))
-
-
-def known_schedule(world: Attention) -> Array:
-    """The schedule of units that looks ahead with the values at these prices.   [horizon, sites]"""
-    return schedule_from(world, known_bound(world))
-
-
-def schedule_from(world: Attention, bound: Bound, sites: list[Site] | None = None, gains: Array | None = None) -> Array:
-    """Whole units per step that look one step ahead with the sites' values at these prices.   -> [horizon, sites]
-
-    u_t = argmax of sum_g [ gain E min(Y, u_g) - cost rate_g + ahead_gt(rate after u_g) ] with sum_g u_g = units, by
-    dynamic programming over the sites. `gains` [sites] is what an incident found counts where the sites differ in it.
-    """
-    sites = sites_of(world) if sites is None else sites
-    available = int(world.units)
-    gains = np.full(len(sites), gain_and_cost(world)[0]) if gains is None else gains
-    places = [site.start for site in sites]
-    schedule = np.zeros((int(world.horizon), len(sites)), int)
-    choices = np.arange(available + 1)
-    for t in range(len(schedule)):
-        total = np.full(available + 1, -np.inf)
-        total[0] = 0.0
-        picks = []
-        for site, place, ahead, gain in zip(sites, places, bound.ahead, gains, strict=True):
-            after = np.array([ahead[t][_moved(site, place, int(u))] for u in choices])
-            worth = gain * site.found[place[0], :, place[1]] + after
-            sums = total[None, :] + worth[:, None]  # [units here, units so far]
-            table = np.full((available + 1, available + 1), -np.inf)  # [units here, units with this site]
-            for u in choices:
-                table[u, u:] = sums[u, : available + 1 - u]
-            picks.append(table.argmax(axis=0))
-            total = table.max(axis=0)
-        left = available
-        for g in reversed(range(len(sites))):
-            schedule[t, g] = picks[g][left]
-            left -= schedule[t, g]
-            places[g] = _moved(sites[g], places[g], int(schedule[t, g]))
-    return schedule
-
-
-def schedule_totals(world: Attention, schedule: Array) -> Totals:
-    """R, S and D of a schedule of units [horizon, sites], in expectation: nothing is simulated."""
-    from scipy.special import gammainc
-
-    rates, fall, growth = (_numbers(x) for x in (world.initial_rates, world.fall, world.growth))
-    steps = np.arange(1, int(world.units) + 1)[:, None]
-    supply, demand = np.zeros((2, len(rates)))
-    for units in schedule:
-        supply += (gammainc(steps, np.maximum(rates, 1e-300)) * (steps <= units)).sum(axis=0)
-        demand += rates
-        rates = np.where(units > 0, np.maximum(rates - fall * units, 0.0), rates + growth)
-    reward = float(world.reward_found) * supply.sum() - float(world.cost_missed) * (demand - supply).sum()
-    return Totals(float(reward), supply[None], demand[None])
+def stored_bound(world: Attention) -> Bound:
+    """The bound for all policies that the stored prices prove."""
+    return bound_at(world, stored_prices(world))
 
 
 def gain_and_cost(world: Attention) -> tuple[float, float]:
@@ -247,28 +161,14 @@ def gain_and_cost(world: Attention) -> tuple[float, float]:
     return gain, cost
 
 
-def _moved(site: Site, place: tuple[int, int], units: int) -> tuple[int, int]:
-    """Where a rate goes; beyond the last level it is taken as the last (a schedule stays within)."""
-    grid, level = place
-    if units == 0:
-        return grid, min(level + site.jump, site.rates.shape[1] - 1)
-    return (grid, level - units) if level >= units else (len(site.rates) - 1, 0)
-
-
 def _arguments(site: Site, gain: float, cost: float) -> tuple[Any, ...]:
-    """Of the compiled induction; the last is the most that -cost * rate can be above the grid, for either sign."""
+    """Arguments of the compiled induction; the last is the most that -cost * rate can be above the grid."""
     extreme = -cost * float(site.rates[0, -1] if cost >= 0 else site.highest)
     return (site.rates, site.found), site.jump, site.start, float(gain), float(cost), extreme
 
 
 def _induction(site: Site, gain: float, cost: float, prices: Array) -> Answer:
-    """Backward induction over the site's rates, in float64.
-
-    Above the grid the rate is unknown but high: it lies between the highest level and what can be reached within the
-    horizon, so that -cost * rate has a
-    bound; a step finds between nothing and one incident per unit, and the best of
-    what lies within reach may follow. For either sign of gain and cost that is never below the truth.
-    """
+    """Backward induction over the site's rates, in float64; see `_compiled` for rates above the grid."""
     import jax
 
     with jax.enable_x64(True):
@@ -278,34 +178,47 @@ def _induction(site: Site, gain: float, cost: float, prices: Array) -> Answer:
 
 @cache
 def _compiled(followed: bool) -> Any:
-    """The value at the start; with `followed` an `Answer`."""
+    """The value at the start; with `followed` an `Answer`.
+
+    Above the grid the rate is unknown but high: it lies between the highest level and what can be reached within the
+    horizon, so that -cost * rate has a bound, `extreme`. A step there finds between nothing and one incident per unit,
+    and the best of what lies within reach may follow. For either sign of gain and cost that is never below the truth.
+    """
     import jax
     import jax.numpy as jnp
 
     def run(site: Any, jump: int, start: tuple[int, int], gain: Any, cost: Any, extreme: Any, prices: Any) -> Any:
-        rates, found = site
+        rates, found = site  # [grids, levels], [grids, units + 1, levels]
         grids, levels = rates.shape
         most = found.shape[1] - 1
-        worth = gain * found  # [grids, units + 1, levels]
+        worth = gain * found
         spent = -cost * rates
         choices = jnp.arange(most + 1)
 
+        def grown(ahead: Any, above: Any) -> Any:
+            """Value ahead without a unit: `jump` levels up, the last of them above the grid.   [grids, levels]"""
+            return jnp.concatenate([ahead, jnp.broadcast_to(above, (grids, jump))], axis=1)[:, jump:]
+
+        def fallen(ahead: Any) -> Any:
+            """u -> value ahead with u units: u levels down, or rate 0, level 0 of the last grid.   [grids, levels]"""
+            padded = jnp.concatenate([jnp.broadcast_to(ahead[-1, 0], (grids, most)), ahead], axis=1)
+            return lambda u: padded[:, most - u : most - u + levels]
+
+        def value_above(ahead: Any, above: Any, price: Any) -> Any:
+            """No less than the value above the grid, from which `most` units lead back onto its last levels."""
+            reach = jnp.maximum(above, jnp.max(ahead[:, -most:]))
+            return jnp.max(choices * (jnp.maximum(gain, 0.0) - price)) + extreme + reach
+
         def step(carry: Any, price: Any) -> Any:
             ahead, above = carry  # [grids, levels], []
-            top = jnp.broadcast_to(above, (grids, jump))
-            best = jnp.concatenate([ahead, top], axis=1)[:, jump:] + worth[:, 0]
-            bottom = jnp.broadcast_to(ahead[-1, 0], (grids, most))
-            padded = jnp.concatenate([bottom, ahead], axis=1)
+            best, after = grown(ahead, above) + worth[:, 0], fallen(ahead)
             for u in range(1, most + 1):
-                best = jnp.maximum(best, worth[:, u] - price * u + padded[:, most - u : most - u + levels])
-            value = best + spent
-            reach = jnp.maximum(above, jnp.max(ahead[:, -most:]))
-            above = jnp.max(choices * (jnp.maximum(gain, 0.0) - price)) + extreme + reach
-            return (value, above), ahead if followed else None
+                best = jnp.maximum(best, worth[:, u] - price * u + after(u))
+            return (best + spent, value_above(ahead, above, price)), ahead if followed else None
 
         def follow(place: Any, now: Any) -> Any:
             (grid, level), (price, t) = place, now
-            fits = level >= choices
+            fits = level >= choices  # otherwise the rate falls to 0
             grid_after = jnp.where(fits, grid, grids - 1)
             level_after = jnp.where(fits, level - choices, 0).at[0].set(jnp.minimum(level + jump, levels - 1))
             units = jnp.argmax(worth[grid, :, level] - price * choices + values[t, grid_after, level_after])
@@ -323,5 +236,6 @@ def _compiled(followed: bool) -> Any:
     return jax.jit(run, static_argnums=(1, 2))
 
 
-def _numbers(values: Any) -> Array:
+def numbers(values: Any) -> Array:
+    """float64 from float32 as people wrote them: 0.1 rather than 0.10000000149."""
     return np.round(np.asarray(values, float), 7)

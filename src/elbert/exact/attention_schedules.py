@@ -1,176 +1,96 @@
-"""Attention with a limit on the bias: schedules of units within it, as good as a search finds them.
+"""Attention: schedules of units, their expected totals, and the best ones that are known within a limit on the bias.
 
 They are rules to compare with; what no policy exceeds is proven in `elbert.exact.attention_limits`.
 """
-
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from elbert.checks import as_number
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.attention import bound_at, gain_and_cost, known_schedule, schedule_from, schedule_totals, sites_of
-from elbert.exact.attention_limits import Multipliers, stored_for, terms_of
-from elbert.exact.finite import Array, Totals
-
-ROUNDS = 400
-"""Of changes to a schedule where none is stored."""
-DEAR = 4.0
-"""Reward per step that a unit of bias beyond the limit costs in the search for schedules, more than it ever brings."""
-WALL, MARGIN = 0.02, 1e-7
-"""What being beyond the limit costs besides, and how far below it the search keeps, as rounding differs."""
+from elbert.exact.attention import Bound, Site, gain_and_cost, numbers, sites_of, stored_bound
+from elbert.exact.attention_limits import stored_for
+from elbert.exact.finite import Array, PolicyTotals
 
 
 def stored_schedules(world: Attention) -> list[tuple[float, Array]]:
-    """(bias, schedule [horizon, sites]) by rising bias, which is computed anew; none where nothing is stored."""
+    """(bias, schedule [horizon, sites]) by rising bias, which we compute here; none where nothing is stored."""
     stored = stored_for(world, "schedules") or []
     schedules = [np.array([[int(unit, 36) for unit in site] for site in text.split()]).T for text in stored]
-    return sorted(((schedule_totals(world, one).bias, one) for one in schedules), key=lambda one: one[0])
+    return sorted(((schedule_totals(world, schedule).bias, schedule) for schedule in schedules), key=lambda row: row[0])
 
 
-def fair_schedule(world: Attention, delta: float, *, rounds: int = ROUNDS) -> Array:
-    """The best schedule known with an expected bias of at most delta: stored, or else found now.   [horizon, sites]
+def fair_schedule(world: Attention, max_bias: float) -> Array:
+    """The best schedule known with an expected bias of at most max_bias.   [horizon, sites]
 
-    Without a limit (delta infinite) and anything stored it is the one that looks ahead with the prices of units.
+    Where no schedules are stored, as for another horizon, only the one is known that looks ahead with the stored
+    prices of units.
     """
-    as_number(delta, "delta", "a limit on the bias, 0 or more", low=0.0, high=np.inf)
-    stored = stored_schedules(world)
-    known = [one for bias, one in stored if bias <= delta]
-    if not stored:
-        found = known_schedule(world)
-        found = improved(world, found, delta, rounds=rounds) if np.isfinite(delta) else found
-        known = [found] if schedule_totals(world, found).bias <= delta else []
+    as_number(max_bias, "max_bias", "a limit on the bias, 0 or more", low=0.0, high=np.inf)
+    known = stored_schedules(world)
     if not known:
-        least = f" The least bias of those known is {stored[0][0]:.2g}." if stored else ""
+        ahead = schedule_from(world, stored_bound(world))
+        known = [(schedule_totals(world, ahead).bias, ahead)]
+    within = [schedule for bias, schedule in known if bias <= max_bias]
+    if not within:
         raise InvalidInputError(
-            f"No schedule of whole units with a bias of at most {delta:g} is known for this world.{least} Ask for a "
-            "larger limit."
+            f"No schedule of whole units with a bias of at most {max_bias:g} is known for this world. The least bias "
+            f"of those known is {known[0][0]:.2g}. Ask for a larger limit."
         )
-    return max(known, key=lambda one: schedule_totals(world, one).reward)
+    return max(within, key=lambda schedule: schedule_totals(world, schedule).reward)
 
 
-def as_text(schedule: Array) -> str:
-    """A schedule in the form that is stored: a word per site, a digit of base 36 per step."""
-    return " ".join("".join(np.base_repr(unit, 36).lower() for unit in site) for site in np.asarray(schedule).T)
+def schedule_from(world: Attention, bound: Bound, sites: list[Site] | None = None, gains: Array | None = None) -> Array:
+    """Whole units per step that look one step ahead with the sites' values at these prices.   -> [horizon, sites]
 
-
-def worth_of(totals: Totals, horizon: int, delta: float) -> float:
-    """reward per step - DEAR max(0, bias - delta), and - WALL where bias > delta."""
-    return totals.reward / horizon - float(_fine(totals.bias, delta))
-
-
-def _fine(bias: Any, delta: float) -> Any:
-    beyond = bias - max(0.0, delta - MARGIN)
-    return np.where(beyond > 0, DEAR * beyond + WALL, 0.0)
-
-
-def looked_ahead(
-    world: Attention, delta: float, rho: float, start: Multipliers, *, rounds: int, speed: float = 0.15
-) -> tuple[Array, Multipliers]:
-    """A schedule that looks ahead with the sites' values at multipliers which are corrected by its rates.
-
-    A site whose rate lies above the others' window of width delta gets more b_g and less a_g, one below it the other
-    way round. Where that does not help it is tried again with half of it. Returns the best schedule met, by `worth_of`,
-    and its multipliers.
+    u_t = argmax of sum_g [ gain E min(Y, u_g) - cost rate_g + ahead_gt(rate after u_g) ] with sum_g u_g = units, by
+    dynamic programming over the sites. `gains` [sites] is what an incident found counts where the sites differ in it.
     """
-    sites, horizon = sites_of(world), int(world.horizon)
-    prices, now = start.prices, start.least - start.most
-    best, reached, kept, change = None, -np.inf, now, np.zeros_like(now)
-    for _ in range(rounds):
-        terms = terms_of(world, delta, rho, np.maximum(now, 0.0), np.maximum(-now, 0.0))
-        schedule = schedule_from(world, bound_at(world, prices, sites, terms), sites, terms[:, 0])
-        totals = schedule_totals(world, schedule)
-        if (worth := worth_of(totals, horizon, delta)) > reached:
-            best, reached, kept = schedule, worth, now
-            rates = np.nan_to_num(totals.rates[0], nan=float(np.nanmean(totals.rates[0])))
-            middle = (rates.max() + rates.min()) / 2
-            change = rates - np.clip(rates, middle - 0.45 * delta, middle + 0.45 * delta)
-        else:
-            speed *= 0.5
-        now = kept - speed * change
-    assert best is not None
-    return best, Multipliers(prices, np.maximum(kept, 0.0), np.maximum(-kept, 0.0))
-
-
-def improved(world: Attention, schedule: Array, delta: float, *, rounds: int, seed: int = 0, many: int = 128) -> Array:
-    """A schedule of more reward within the limit on the bias, by changes of it.   [horizon, sites] -> [horizon, sites]
-
-    `worth_of` is raised: in every round units move from one site to another over some
-    steps, in `many` ways, and the best of these is taken if it is better than what there was.
-    """
-    import jax
-
-    rng = np.random.default_rng(seed)
-    sites, horizon = sites_of(world), int(world.horizon)
-    gain, cost = gain_and_cost(world)
-    schedule = np.array(schedule, np.int32)
-    with jax.enable_x64(True):
-
-        def totals(g: int, units: Array) -> tuple[Array, Array]:
-            supply, demand = _followed(sites[g].jump, sites[g].start)(sites[g].rates, sites[g].found, units)
-            return np.asarray(supply), np.asarray(demand)
-
-        def worth(supply: Array, demand: Array) -> Array:  # [..., sites] -> [...]
-            rates = np.where(demand > 0, supply / np.where(demand > 0, demand, 1.0), np.nan)
-            bias = np.nan_to_num(np.nanmax(rates, axis=-1) - np.nanmin(rates, axis=-1))
-            return (gain * supply - cost * demand).sum(axis=-1) / horizon - _fine(bias, delta)
-
-        supply, demand = np.array([[x[0] for x in totals(g, schedule[None, :, g])] for g in range(len(sites))]).T
-        reached = worth(supply, demand)
-        for _ in range(rounds if len(sites) > 1 else 0):
-            giver, taker = rng.choice(len(sites), 2, replace=False)
-            changed = _changes(rng, schedule[:, giver], schedule[:, taker], many)
-            supplies, demands = np.tile(supply, (many, 1)), np.tile(demand, (many, 1))
-            for g, units in zip((giver, taker), changed, strict=True):
-                supplies[:, g], demands[:, g] = totals(g, units)
-            tried = worth(supplies, demands)
-            best = int(tried.argmax())
-            if tried[best] > reached + 1e-12:
-                reached, supply, demand = tried[best], supplies[best], demands[best]
-                schedule[:, giver], schedule[:, taker] = changed[0][best], changed[1][best]
+    sites = sites_of(world) if sites is None else sites
+    available = int(world.units)
+    gains = np.full(len(sites), gain_and_cost(world)[0]) if gains is None else gains
+    places = [site.start for site in sites]
+    schedule = np.zeros((int(world.horizon), len(sites)), int)
+    choices = np.arange(available + 1)
+    for t in range(len(schedule)):
+        total = np.full(available + 1, -np.inf)
+        total[0] = 0.0
+        picks = []
+        for site, place, ahead, gain in zip(sites, places, bound.ahead, gains, strict=True):
+            after = np.array([ahead[t][_moved(site, place, int(u))] for u in choices])
+            worth = gain * site.found[place[0], :, place[1]] + after
+            sums = total[None, :] + worth[:, None]  # [units here, units so far]
+            table = np.full((available + 1, available + 1), -np.inf)  # [units here, units with this site]
+            for u in choices:
+                table[u, u:] = sums[u, : available + 1 - u]
+            picks.append(table.argmax(axis=0))
+            total = table.max(axis=0)
+        left = available
+        for g in reversed(range(len(sites))):
+            schedule[t, g] = picks[g][left]
+            left -= schedule[t, g]
+            places[g] = _moved(sites[g], places[g], int(schedule[t, g]))
     return schedule
 
 
-def _changes(rng: np.random.Generator, giver: Array, taker: Array, many: int) -> tuple[Array, Array]:
-    """Ways to move units between two sites, over a stretch of steps or every few of it.   -> 2 x [many, horizon]"""
-    horizon = len(giver)
-    steps = np.arange(horizon)[None]
-    first = rng.integers(0, horizon, (many, 1))
-    length = np.exp2(rng.uniform(0, np.log2(horizon), (many, 1))).astype(int)
-    every = rng.choice([1, 1, 1, 2, 3, 5, 8, 16], (many, 1))
-    chosen = (steps >= first) & (steps < first + length) & ((steps - first) % every == 0)
-    amount = rng.choice([1, 1, 1, 2, 3, 5, 1000], (many, 1))
-    moved = np.where(chosen, np.minimum(amount, giver), 0)
-    # in a part of the ways the taker gives as much back elsewhere, or the two change places
-    back = rng.random((many, 1))
-    apart = first + rng.choice([-1, 1], (many, 1)) * rng.integers(1, 33, (many, 1)) * every
-    returned = (steps >= apart) & (steps < apart + length) & ((steps - apart) % every == 0) & ~chosen
-    moved = np.where((back < 0.4) & returned, -np.minimum(amount, taker), moved)
-    moved = np.where((back > 0.9) & chosen, giver - taker, moved)
-    return (giver - moved).astype(np.int32), (taker + moved).astype(np.int32)
+def schedule_totals(world: Attention, schedule: Array) -> PolicyTotals:
+    """R, S and D of a schedule of units [horizon, sites], in expectation: nothing is simulated."""
+    from scipy.special import gammainc
+
+    rates, fall, growth = (numbers(x) for x in (world.initial_rates, world.fall, world.growth))
+    steps = np.arange(1, int(world.units) + 1)[:, None]
+    supply, demand = np.zeros((2, len(rates)))
+    for units in schedule:
+        supply += (gammainc(steps, np.maximum(rates, 1e-300)) * (steps <= units)).sum(axis=0)
+        demand += rates
+        rates = np.where(units > 0, np.maximum(rates - fall * units, 0.0), rates + growth)
+    reward = float(world.reward_found) * supply.sum() - float(world.cost_missed) * (demand - supply).sum()
+    return PolicyTotals(float(reward), supply[None], demand[None])
 
 
-@cache
-def _followed(jump: int, start: tuple[int, int]) -> Any:
-    """S and D of schedules of one site.   [many, horizon] -> 2 x [many]"""
-    import jax
-    import jax.numpy as jnp
-
-    def run(rates: Any, found: Any, units: Any) -> Any:
-        grids, levels = rates.shape
-
-        def step(carry: Any, now: Any) -> Any:
-            grid, level, supply, demand = carry
-            supply, demand = supply + found[grid, now, level], demand + rates[grid, level]
-            fits = level >= now
-            after = jnp.where(now == 0, jnp.minimum(level + jump, levels - 1), jnp.where(fits, level - now, 0))
-            return (jnp.where(fits, grid, grids - 1), after, supply, demand), None
-
-        many = units.shape[0]
-        place = (jnp.full(many, start[0], jnp.int32), jnp.full(many, start[1], jnp.int32))
-        (_, _, supply, demand), _ = jax.lax.scan(step, (*place, jnp.zeros(many), jnp.zeros(many)), units.T)
-        return supply, demand
-
-    return jax.jit(run)
+def _moved(site: Site, place: tuple[int, int], units: int) -> tuple[int, int]:
+    """Where a rate goes; beyond the last level it is taken as the last (a schedule stays within)."""
+    grid, level = place
+    if units == 0:
+        return grid, min(level + site.jump, site.rates.shape[1] - 1)
+    return (grid, level - units) if level >= units else (len(site.rates) - 1, 0)

@@ -1,14 +1,16 @@
-"""Many independent parts under one limit on the bias: column generation.
+"""Groups that live apart, under one limit on the bias: column generation.
 
-Each group lives in a small MDP of its own, and only the band of rates joins them. Given the prices low_kg, high_kg >= 0
-the groups part, and each answers by itself:
+Each group lives in its own small MDP, and only the band of rates joins them. Given the prices low_kg, high_kg >= 0 the
+problem falls apart into one per group:
 
-    V_g(rho) = max over its policies of  R_g + sum_k low_kg (S_kg - rho_k D_kg) + high_kg ((rho_k + delta) D_kg - S_kg)
+    V_g(rho) = max over its policies of
+                   R_g + sum_k low_kg (S_kg - rho_k D_kg) + high_kg ((rho_k + max_bias) D_kg - S_kg)
 
-sum_g V_g is a bound for every rho. The answers' totals are collected as columns, a small linear program mixes them to
-the best policy so far, and its prices ask for the next answers, until the mixture reaches the bound.
+sum_g V_g is a bound for every rho. The totals of these best policies are collected as columns, a small linear program
+mixes them to the best policy so far, and its prices ask for the next columns, until the mixture reaches the bound.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -16,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
+from elbert.exact.band import SILENT, band_rows, highest_lowest_rates, ratio
 from elbert.exact.branch_and_bound import Relaxed
-from elbert.exact.finite import Array, FiniteSDMDP, Totals
+from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
 
 MOST_ROUNDS = 200
 PENALTY = 1e3
-"""What a unit of supply outside the band costs, in units of the largest reward of a step: more than any price."""
+"""The cost of a unit of supply outside the band, in units of the largest reward of a step: more than any price."""
 
 
 class Column(NamedTuple):
@@ -40,11 +43,25 @@ class Mixture(NamedTuple):
     shares: tuple[Array, ...]  # [columns] of each group, summing to 1
 
 
+class _Mixed(NamedTuple):
+    """The best mixture of the columns that there are."""
+
+    value: float  # its reward, less what the slack costs
+    shares: list[Array]  # [columns] of each group
+    low: Array  # [criteria, groups] prices of S >= rho D
+    high: Array  # [criteria, groups] prices of S <= (rho + max_bias) D
+
+
 class ComponentsProgram:
     """Groups that live apart, each a finite SD-MDP with one group and all with the same horizon, as a `Program`."""
 
     def __init__(self, parts: Sequence[FiniteSDMDP], *, tolerance: float = 2e-8) -> None:
-        """`tolerance` times max(1, |largest reward|) is how close mixture and bound must come in each box."""
+        """Take the groups' problems.
+
+        Args:
+            parts: the problem of each group.
+            tolerance: times max(1, |largest reward|), how close mixture and bound must come in each box.
+        """
         assert all(part.groups == 1 and part.horizon == parts[0].horizon for part in parts)
         self.parts, self.tolerance = tuple(parts), tolerance
         self.columns: list[list[Column]] = [[] for _ in parts]
@@ -53,7 +70,7 @@ class ComponentsProgram:
 
     @property
     def criteria(self) -> int:
-        """Of every group."""
+        """The number of rates that are compared among groups."""
         return self.parts[0].criteria
 
     @cached_property
@@ -65,41 +82,51 @@ class ComponentsProgram:
         value = self._respond([(g, part.reward) for g, part in enumerate(self.parts)])
         chosen = tuple((max(columns, key=lambda column: column.reward),) for columns in self.columns)
         totals = _totals(chosen, [np.ones(1)] * len(chosen))
-        return Relaxed(float(value.sum()), totals, 0.0, Mixture(chosen, (np.ones(1),) * len(chosen)))
+        none = np.zeros((2, self.criteria, len(self.parts)))
+        return Relaxed(float(value.sum()), totals, 0.0, none, Mixture(chosen, (np.ones(1),) * len(chosen)))
 
     def explore(self, weights: Iterable[Sequence[Array]]) -> None:
-        """Columns to start from: the best responses of each group to some weights.   [groups][any][states, actions]"""
-        self._respond([(g, one) for g, some in enumerate(weights) for one in some])
+        """Collect columns to start from: each group's best responses to weights.   [groups][any][states, actions]"""
+        self._respond([(g, asked) for g, of_group in enumerate(weights) for asked in of_group])
 
     def free(self) -> Relaxed:
         """Each group's best policy."""
         return self._free
 
     def highest_rates(self) -> Array:
-        """min_g max over policies of S_kg / D_kg, which bounded notions keep within 1.   [criteria]"""
+        """What the lowest rate can be at most, among groups with demand.   [criteria]"""
         if any(((p.demand <= 0) & (p.supply > 0)).any() for p in self.parts):
             raise InvalidInputError(
                 "A group can be given supply without demand, so that its rate can grow without bound. Use a notion "
                 "whose supply never exceeds its demand."
             )
-        ratio = [np.where(p.demand > 0, p.supply / np.where(p.demand > 0, p.demand, 1.0), 0.0) for p in self.parts]
-        return np.min([one.max(axis=(0, 1, 3)) for one in ratio], axis=0)
+        rates = np.stack([ratio(p.supply, p.demand, otherwise=0.0).max(axis=(0, 1, 3)) for p in self.parts], axis=1)
+        each = np.eye(rates.size).reshape(-1, *rates.shape)
+        most, least = self.most_demand(each), -self.most_demand(-each)
+        return highest_lowest_rates(rates, (least > SILENT * most).reshape(rates.shape))
 
-    def relaxed(self, corners: Array, delta: float) -> Relaxed | None:
-        """Columns are added until the mixture over the corners [corners, criteria] meets its bound."""
+    def most_demand(self, weights: Array) -> Array:
+        """Every group by itself."""
+        asked = [(g, part.demand[..., 0] @ one[:, g]) for one in weights for g, part in enumerate(self.parts)]
+        return self._respond(asked, keep=False).reshape(len(weights), -1).sum(axis=1)
+
+    def relaxed(self, corners: Array, max_bias: float) -> Relaxed | None:
+        """Add columns until the mixture over the corners [corners, criteria] meets its bound."""
         room = self.tolerance * max(1.0, abs(self.free().bound))
-        bound, count = np.inf, len(corners)
+        bound, prices, count = np.inf, np.zeros((2, self.criteria, len(self.parts))), len(corners)
         for _ in range(MOST_ROUNDS):
-            value, mixed, low, high = self._master(corners, delta)
+            value, mixed, low, high = self._master(corners, max_bias)  # the prices belong to this round's bound
             asked = [
-                (g, part.reward + _band(part, corner, delta, low[:, g], high[:, g]))
+                (g, part.reward + _band(part, corner, max_bias, low[:, g], high[:, g]))
                 for corner in corners
                 for g, part in enumerate(self.parts)
             ]
             before = [len(columns) for columns in self.columns]
-            bound = min(bound, float(self._respond(asked).reshape(count, -1).sum(axis=1).max()))
+            proven = float(self._respond(asked).reshape(count, -1).sum(axis=1).max())
+            if proven < bound:
+                bound, prices = proven, np.stack([low, high])
             if bound < self._least:
-                return None  # a bound below the least reward: nobody is within the limit here
+                return None  # a bound below the least reward of all: no policy is within the limit here
             if bound <= value + room or before == [len(columns) for columns in self.columns]:
                 break
         else:
@@ -109,35 +136,34 @@ class ComponentsProgram:
         shares = tuple(share[keep] / share[keep].sum() for share, keep in zip(mixed, kept, strict=True))
         totals = _totals(chosen, shares)
         price = float((high * totals.demand).sum())
-        return Relaxed(bound, totals, price, Mixture(chosen, shares))
+        return Relaxed(bound, totals, price, prices, Mixture(chosen, shares))
 
-    def _master(self, corners: Array, delta: float) -> tuple[float, list[Array], Array, Array]:
-        """The best mixture of the columns, its value, shares of each group's columns, and prices [criteria, groups]."""
+    def _master(self, corners: Array, max_bias: float) -> "_Mixed":
+        """The best mixture of the columns over the corners.
+
+        Variables: the weight of every column of every group at every corner, the share theta of every corner, and a
+        dear slack per row of the band, so that there is always a solution. At each corner the weights of every group
+        add up to theta; the shares add up to 1.
+        """
         from scipy.optimize import linprog
 
         groups, criteria, count = len(self.parts), self.criteria, len(corners)
         sizes = [len(columns) for columns in self.columns]
-        reward, rows, short, over = [], [], [], []
-        for c, corner in enumerate(corners):
-            for g, columns in enumerate(self.columns):
-                given, due = np.array([x.supply for x in columns]).T, np.array([x.demand for x in columns]).T
-                reward.append([column.reward for column in columns])
-                rows.append(np.full(len(columns), c * groups + g))
-                for limits, gap in (
-                    (short, corner[:, None] * due - given),
-                    (over, given - (corner[:, None] + delta) * due),
-                ):
-                    block = np.zeros((criteria, groups, len(columns)))
-                    block[:, g] = gap
-                    limits.append(block.reshape(criteria * groups, -1))
-        gain, row = np.concatenate(reward), np.concatenate(rows)
-        limits = np.concatenate([np.concatenate(short, axis=1), np.concatenate(over, axis=1)])
+        gain = np.array([column.reward for columns in self.columns for column in columns] * count)
+        blocks = []  # [2, criteria, groups, columns]: a group's columns enter its own rows alone
+        for corner, columns in itertools.product(corners, enumerate(self.columns)):
+            g, of_group = columns
+            supply, demand = (np.array([getattr(x, name) for x in of_group]).T for name in ("supply", "demand"))
+            block = np.zeros((2, criteria, groups, len(of_group)))
+            block[:, :, g] = band_rows(supply, demand, corner[:, None], max_bias)
+            blocks.append(block)
+        limits = np.concatenate(blocks, axis=-1).reshape(2 * criteria * groups, -1)
         slack = len(limits)
+        thetas = slice(len(gain), len(gain) + count)
         equal = np.zeros((count * groups + 1, len(gain) + count + slack))
-        equal[row, np.arange(len(gain))] = 1.0
-        for c in range(count):
-            equal[c * groups : (c + 1) * groups, len(gain) + c] = -1.0
-        equal[-1, len(gain) : len(gain) + count] = 1.0
+        equal[np.repeat(np.arange(count * groups), sizes * count), np.arange(len(gain))] = 1.0
+        equal[:-1, thetas] = -np.repeat(np.eye(count), groups, axis=0)
+        equal[-1, thetas] = 1.0
         right = np.zeros(len(equal))
         right[-1] = 1.0
         done = linprog(
@@ -150,13 +176,10 @@ class ComponentsProgram:
         )
         if done.status != 0:
             raise ElbertError(f"HiGHS did not solve the mixture of columns: {done.message}")
-        prices = np.maximum(-done.ineqlin.marginals, 0.0).reshape(2, criteria, groups)
-        shares = [np.zeros(size) for size in sizes]
-        for part, c_g in zip(
-            np.split(done.x[: len(gain)], np.cumsum(sizes * count)[:-1]), range(count * groups), strict=True
-        ):
-            shares[c_g % groups] += part
-        return -float(done.fun), shares, prices[0], prices[1]
+        weights = np.split(done.x[: len(gain)], np.cumsum(sizes * count)[:-1])  # by corner, then by group
+        shares = [sum(weights[g::groups], np.zeros(size)) for g, size in enumerate(sizes)]
+        low, high = np.maximum(-done.ineqlin.marginals, 0.0).reshape(2, criteria, groups)
+        return _Mixed(value=-float(done.fun), shares=shares, low=low, high=high)
 
     def _respond(self, asked: Sequence[tuple[int, Array]], *, keep: bool = True) -> Array:
         """Values [asked] of the best responses to weights; their totals become columns."""
@@ -191,23 +214,23 @@ def mixed_policy(program: ComponentsProgram, mixture: Mixture) -> Array:
         each = np.eye(part.actions)[choice]  # [columns, horizon, states, actions]
         joint = np.sum([w * part.occupancy(one) for w, one in zip(shares, each, strict=True)], axis=0)
         visits = joint.sum(axis=-1, keepdims=True)
-        policies.append(np.where(visits > 0, joint / np.where(visits > 0, visits, 1.0), each[0]))
+        policies.append(ratio(joint, visits, otherwise=each[0]))
     return np.stack(policies)
 
 
-def _band(part: FiniteSDMDP, corner: Array, delta: float, low: Array, high: Array) -> Array:
-    """low (S - rho D) + high ((rho + delta) D - S) of a step, over criteria.   -> [states, actions]"""
-    given, due = part.supply[..., 0], part.demand[..., 0]
-    return (given * (low - high) + due * (high * (corner + delta) - low * corner)).sum(axis=-1)
+def _band(part: FiniteSDMDP, corner: Array, max_bias: float, low: Array, high: Array) -> Array:
+    """low (S - rho D) + high ((rho + max_bias) D - S) of a step, over criteria.   -> [states, actions]"""
+    short, over = band_rows(part.supply[..., 0], part.demand[..., 0], corner, max_bias)
+    return -(low * short + high * over).sum(axis=-1)
 
 
-def _totals(columns: Sequence[Sequence[Column]], shares: Sequence[Array]) -> Totals:
+def _totals(columns: Sequence[Sequence[Column]], shares: Sequence[Array]) -> PolicyTotals:
     reward = sum(float(s @ [c.reward for c in part]) for part, s in zip(columns, shares, strict=True))
     supply, demand = (
         np.stack([s @ np.array([getattr(c, name) for c in part]) for part, s in zip(columns, shares, strict=True)], 1)
         for name in ("supply", "demand")
     )
-    return Totals(reward, supply, demand)
+    return PolicyTotals(reward, supply, demand)
 
 
 def _flat(column: Column) -> Array:

@@ -1,4 +1,4 @@
-"""Finite Supply-Demand MDPs: arrays that are checked, policies that are evaluated, best responses to prices.
+"""Finite Supply-Demand MDPs: checked arrays, the totals of a policy, the best response to prices.
 
 x_t(s, a) = P[s_t = s, a_t = a] is the occupancy of a policy. Reward, supply and demand are linear in it:
 
@@ -9,21 +9,20 @@ there is no end.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError
+from elbert.exact.band import Array, ratio
 from elbert.fairness.arrays import ArrayLike, as_array, as_pair
 
-Array = np.ndarray[Any, Any]
-
 STOCHASTIC_TOLERANCE = 1e-8
-"""How far a row of probabilities may be from summing to 1, as rounding leaves it."""
+"""How far the sum of a row of probabilities may be from 1 because of rounding."""
 
 
-class Totals(NamedTuple):
+class PolicyTotals(NamedTuple):
     """What a policy adds up to over an episode."""
 
     reward: float
@@ -36,21 +35,20 @@ class Totals(NamedTuple):
 
         Without demand a group has no rate, NaN, if it receives nothing; if it does receive, the rate is infinite.
         """
-        known = self.demand > 0
-        without = np.where(self.supply > 0, np.inf, np.nan)
-        return np.where(known, self.supply / np.where(known, self.demand, 1.0), without)
+        return ratio(self.supply, self.demand, otherwise=np.where(self.supply > 0, np.inf, np.nan))
 
     @property
     def spreads(self) -> Array:
-        """max_g z_kg - min_g z_kg over the groups that have a rate; 0 where fewer than two have.   [criteria]"""
+        """max_g z_kg - min_g z_kg over the groups that have a rate; 0 where fewer than two have.   [criteria]
+
+        Where a group receives without any demand the spread is infinite, whatever the others receive.
+        """
         rates = self.rates
-        known = ~np.isnan(rates)
-        highest = np.max(rates, axis=-1, initial=-np.inf, where=known)
-        lowest = np.min(rates, axis=-1, initial=np.inf, where=known)
-        several = known.sum(axis=-1) > 1
-        with np.errstate(invalid="ignore"):  # of infinite rates only
-            apart = np.where(lowest == np.inf, np.inf, highest - lowest)
-        return np.where(several, apart, 0.0)
+        finite = np.isfinite(rates)
+        highest = np.max(rates, axis=-1, initial=-np.inf, where=finite)
+        lowest = np.min(rates, axis=-1, initial=np.inf, where=finite)
+        spreads = np.where(finite.sum(axis=-1) > 1, highest - lowest, 0.0)
+        return np.where(np.isinf(rates).any(axis=-1) & (rates.shape[-1] > 1), np.inf, spreads)
 
     @property
     def bias(self) -> float:
@@ -63,7 +61,7 @@ class FiniteSDMDP:
     """A Supply-Demand MDP with finitely many states and actions, given by its arrays.
 
     maze = FiniteSDMDP(transition, reward, supply, demand, start=start, horizon=20)
-    best_policy(maze, delta=0.05)
+    best_policy(maze, max_bias=0.05)
     """
 
     transition: Array  # [states, actions, states]
@@ -140,28 +138,28 @@ class FiniteSDMDP:
 
     @property
     def states(self) -> int:
-        """How many states."""
+        """The number of states."""
         return self.transition.shape[0]
 
     @property
     def actions(self) -> int:
-        """How many actions."""
+        """The number of actions."""
         return self.transition.shape[1]
 
     @property
     def criteria(self) -> int:
-        """How many rates are to be equal among groups."""
+        """The number of rates that are compared among groups."""
         return self.supply.shape[2]
 
     @property
     def groups(self) -> int:
-        """How many groups."""
+        """The number of groups."""
         return self.supply.shape[3]
 
-    def totals(self, policy: ArrayLike) -> Totals:
+    def totals(self, policy: ArrayLike) -> PolicyTotals:
         """R, S and D of a policy.   [states, actions], or [horizon, states, actions] if it depends on the time"""
         joint = self.occupancy(policy).reshape(-1, self.states, self.actions).sum(axis=0)
-        return Totals(
+        return PolicyTotals(
             float((joint * self.reward).sum()),
             np.tensordot(joint, self.supply, 2),
             np.tensordot(joint, self.demand, 2),
@@ -169,17 +167,17 @@ class FiniteSDMDP:
 
     def occupancy(self, policy: ArrayLike) -> Array:
         """x_t(s, a) = P[s_t = s] policy_t(a | s).   -> [horizon, S, A], or [S, A] (discounted) without a horizon"""
-        rule = as_array(policy, "policy")
-        known = (self.states, self.actions)
-        if rule.shape != known and (self.horizon is None or rule.shape != (self.horizon, *known)):
-            raise InvalidInputError(f"policy has shape {rule.shape}. Give probabilities of actions, {known} here.")
-        _check_stochastic(rule, "policy")
+        chances = as_array(policy, "policy")
+        shape = (self.states, self.actions)
+        if chances.shape != shape and (self.horizon is None or chances.shape != (self.horizon, *shape)):
+            raise InvalidInputError(f"policy has shape {chances.shape}. Give probabilities of actions, {shape} here.")
+        _check_stochastic(chances, "policy")
         if self.horizon is None:
             assert self.discount is not None
-            chain = np.einsum("sa,sap->sp", rule, self.transition)
+            chain = np.einsum("sa,sap->sp", chances, self.transition)
             visits = np.linalg.solve(np.eye(self.states) - self.discount * chain.T, self.start)
-            return visits[:, None] * rule
-        every = np.broadcast_to(rule, (self.horizon, *known))
+            return visits[:, None] * chances
+        every = np.broadcast_to(chances, (self.horizon, *shape))
         visits, joint = self.start, np.empty(every.shape)
         for t in range(self.horizon):
             joint[t] = visits[:, None] * every[t]
@@ -228,7 +226,7 @@ class Response(NamedTuple):
 
 
 def _check_stochastic(values: Array, name: str) -> None:
-    """Refuse rows that are no probabilities."""
+    """Refuse rows that are not probabilities."""
     if not np.isfinite(values).all() or (values < 0).any():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(values) | (values < 0))[0])
         raise InvalidInputError(
@@ -240,6 +238,6 @@ def _check_stochastic(values: Array, name: str) -> None:
         where = tuple(int(i) for i in wrong[0])
         at = f" at index {where}" if where else ""
         raise InvalidInputError(
-            f"{name} sums to {sums[where]:g}{at} along its last axis, not to 1 ({len(wrong)} such rows). Give "
+            f"{name} sums to {sums[where]:g}{at} along its last axis, not to 1 ({len(wrong)} rows are like this). Give "
             "probabilities; divide each row by its sum if they are counts."
         )

@@ -21,7 +21,7 @@ from elbert.envs.lending import Lending
 from elbert.errors import InvalidInputError
 from elbert.exact.branch_and_bound import Best, best_within
 from elbert.exact.column_generation import ComponentsProgram, mixed_policy
-from elbert.exact.finite import Array, FiniteSDMDP, Totals
+from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
 
 STARTING_RATES = (0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
 STARTING_PRICES = (-0.5, -0.1, 0.1, 0.3, 0.6, 1.0, 2.0)
@@ -82,10 +82,13 @@ def lending_program(world: Lending) -> ComponentsProgram:
     return program
 
 
-def best_lending(world: Lending, delta: float = np.inf, *, tolerance: float = 1e-6) -> Best:
-    """max reward subject to bias <= delta in lending's population. `Best.policy` accepts: [horizon, groups, scores]."""
+def best_lending(world: Lending, max_bias: float = np.inf, *, tolerance: float = 1e-6) -> Best:
+    """max reward subject to bias <= max_bias in lending's population.
+
+    `Best.policy` holds the probabilities of acceptance, [horizon, groups, scores].
+    """
     program = lending_program(world)
-    return with_acceptance(program, best_within(program, delta, tolerance=tolerance))
+    return with_acceptance(program, best_within(program, max_bias, tolerance=tolerance))
 
 
 def with_acceptance(program: ComponentsProgram, best: Best) -> Best:
@@ -93,14 +96,14 @@ def with_acceptance(program: ComponentsProgram, best: Best) -> Best:
     return replace(best, policy=np.moveaxis(mixed_policy(program, best.policy)[..., 1], 0, 1))
 
 
-def threshold_totals(world: Lending, thresholds: Any) -> Totals:
-    """Totals per episode of accepting scores from each group's threshold on: R, S and D."""
+def threshold_totals(world: Lending, thresholds: Any) -> PolicyTotals:
+    """PolicyTotals per episode of accepting scores from each group's threshold on: R, S and D."""
     lows = np.asarray(thresholds, float)
     each = []
     for part, low in zip(lending_groups(world), lows, strict=True):
         accept = (np.arange(part.states) >= low).astype(int)
         each.append(part.totals(np.eye(2)[accept]))
-    return Totals(
+    return PolicyTotals(
         sum(one.reward for one in each),
         np.concatenate([one.supply for one in each], axis=-1),
         np.concatenate([one.demand for one in each], axis=-1),

@@ -3,10 +3,10 @@
 Variables are the occupancies x^c_t(s, a) for each corner c of a box of lowest rates, and its share theta_c:
 
     sum_a x^c_0(s, a) = theta_c start(s),   sum_a x^c_t+1(s', a) = sum_sa P(s' | s, a) x^c_t(s, a),   sum_c theta_c = 1
-    sum_c S(x^c) - rho^c D(x^c) >= 0,   sum_c (rho^c + delta) D(x^c) - S(x^c) >= 0
+    sum_c S(x^c) - rho^c D(x^c) >= 0,   sum_c (rho^c + max_bias) D(x^c) - S(x^c) >= 0
 
-HiGHS solves it. What it proves is not taken on trust: its prices go into the Lagrangian, whose maximum over policies is
-found anew by backward induction, and that number is the bound.
+HiGHS solves it. What it proves is not taken on trust: its prices go into the Lagrangian, whose maximum over policies we
+compute by backward induction, and that number is the bound.
 """
 
 from typing import Any
@@ -14,36 +14,37 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
+from elbert.exact.band import SILENT, band_rows, highest_lowest_rates, ratio
 from elbert.exact.branch_and_bound import Best, Relaxed, best_within
 from elbert.exact.finite import Array, FiniteSDMDP
 
 LARGEST_PROGRAM = 2_000_000
-"""Beyond so many variables a linear program would not end in reasonable time."""
+"""A linear program with more variables would not end in reasonable time."""
 
 
 def best_policy(
-    mdp: FiniteSDMDP, delta: float = np.inf, *, tolerance: float = 1e-6, highest: float | None = None
+    mdp: FiniteSDMDP, max_bias: float = np.inf, *, tolerance: float = 1e-6, highest: float | None = None
 ) -> Best:
-    """max R subject to max_g z_kg - min_g z_kg <= delta for every criterion k.
+    """max R subject to max_g z_kg - min_g z_kg <= max_bias for every criterion k.
 
     `Best.policy` has shape [horizon, states, actions], or [states, actions] with a discount. `Best.bound` is proven by
     prices and backward induction; `Best.gap` says how far the policy may be from the best.
 
     Args:
         mdp: the problem.
-        delta: limit on the bias; infinity, the default, for none.
+        max_bias: limit on the bias; infinity, the default, for none.
         tolerance: of the gap, times max(1, |largest reward|).
-        highest: no policy is sought whose lowest rate exceeds this. Needed only where all rates can grow without bound,
-            because every group can be given supply without demand.
+        highest: no policy is sought whose lowest rate exceeds this. Needed only where the lowest rate can grow without
+            bound, because groups can be given supply without demand.
     """
-    return best_within(OccupancyProgram(mdp, highest=highest), delta, tolerance=tolerance)
+    return best_within(OccupancyProgram(mdp, highest=highest), max_bias, tolerance=tolerance)
 
 
 class OccupancyProgram:
     """A finite SD-MDP as a `Program`."""
 
     def __init__(self, mdp: FiniteSDMDP, *, highest: float | None = None) -> None:
-        """The flow equations are built once, for all limits."""
+        """Build the flow equations once, for all limits."""
         self.mdp, self.highest = mdp, highest
         self.flow, self.first = _flow(mdp)
         self.size = len(self.first) * mdp.actions
@@ -61,25 +62,33 @@ class OccupancyProgram:
         )
 
     def free(self) -> Relaxed:
-        """Backward induction; among equally good policies, whichever it meets."""
+        """The best policy, by backward induction; any one of them if several are equally good."""
         response = self.mdp.best_response(self.mdp.reward[None])
         policy = np.eye(self.mdp.actions)[response.choice[0]]
-        return Relaxed(float(response.value[0]), self.mdp.totals(policy), 0.0, policy)
+        none = np.zeros((2, self.mdp.criteria, self.mdp.groups))
+        return Relaxed(float(response.value[0]), self.mdp.totals(policy), 0.0, none, policy)
 
     def highest_rates(self) -> Array:
-        """min_g max over policies of S_kg / D_kg.   [criteria]"""
+        """What the lowest rate can be at most, among groups with demand.   [criteria]"""
+        mdp = self.mdp
         if self.highest is not None:
-            return np.full(self.mdp.criteria, float(self.highest))
-        rates = np.array([[self._highest(k, g) for g in range(self.mdp.groups)] for k in range(self.mdp.criteria)])
-        most = rates.min(axis=1)
-        if not np.isfinite(most).all():
+            return np.full(mdp.criteria, float(self.highest))
+        rates = np.array([[self._highest(k, g) for g in range(mdp.groups)] for k in range(mdp.criteria)])
+        each = np.eye(mdp.criteria * mdp.groups).reshape(-1, mdp.criteria, mdp.groups)
+        most, least = self.most_demand(each), -self.most_demand(-each)
+        highest = highest_lowest_rates(rates, (least > SILENT * most).reshape(rates.shape))
+        if not np.isfinite(highest).all():
             raise InvalidInputError(
-                "Every group can be given supply without demand, so that rates can grow without bound. Give highest=, "
-                "a number that the lowest rate need not exceed."
+                "Groups can be given supply without demand, so that the lowest rate can grow without bound. Give "
+                "highest=, a number that the lowest rate need not exceed."
             )
-        return most
+        return highest
 
-    def relaxed(self, corners: Array, delta: float) -> Relaxed | None:
+    def most_demand(self, weights: Array) -> Array:
+        """By backward induction."""
+        return self.mdp.best_response(np.einsum("sakg,nkg->nsa", self.mdp.demand, weights)).value
+
+    def relaxed(self, corners: Array, max_bias: float) -> Relaxed | None:
         """The best mixture over the corners [corners, criteria], bounded by its prices; None if there is none."""
         from scipy.sparse import block_diag, bmat, csr_matrix
 
@@ -90,15 +99,18 @@ class OccupancyProgram:
         equal = bmat(
             [[block_diag([self.flow] * count), shares], [csr_matrix((1, size * count)), np.ones((1, count))]], "csr"
         )
-        short = np.concatenate([one[:, None] * self.demand - self.supply for one in rho], axis=1)
-        over = np.concatenate([self.supply - (one + delta)[:, None] * self.demand for one in rho], axis=1)
-        limits = np.concatenate([short, over])
+        rows = [np.concatenate(band_rows(self.supply, self.demand, corner[:, None], max_bias)) for corner in rho]
+        limits = np.concatenate(rows, axis=1)  # [2 * criteria * groups, corners * variables]
         right = np.zeros(len(self.first) * count + 1)
         right[-1] = 1.0
         cost = np.concatenate([-np.tile(self.reward, count), np.zeros(count)])
-        given = {"A_ub": csr_matrix(np.pad(limits, ((0, 0), (0, count)))), "b_ub": np.zeros(len(limits))}
-        given |= {"A_eq": equal, "b_eq": right}
-        done = _solved(cost, given)
+        done = _solve(
+            cost,
+            A_ub=csr_matrix(np.pad(limits, ((0, 0), (0, count)))),
+            b_ub=np.zeros(len(limits)),
+            A_eq=equal,
+            b_eq=right,
+        )
         if done is None:
             return None
         if done.status != 0:  # nothing is known of this box but what holds everywhere
@@ -108,22 +120,22 @@ class OccupancyProgram:
         policy = self._policy(each.sum(axis=0))
         totals = mdp.totals(policy)
         price = float((high * totals.demand).sum())
-        return Relaxed(self._bound(corners, delta, low, high), totals, price, policy)
+        return Relaxed(self._bound(corners, max_bias, low, high), totals, price, np.stack([low, high]), policy)
 
-    def _bound(self, corners: Array, delta: float, low: Array, high: Array) -> float:
+    def _bound(self, corners: Array, max_bias: float, low: Array, high: Array) -> float:
         """max_c L(rho^c) at these prices, by backward induction."""
         mdp = self.mdp
         at = corners[:, None, None, :, None]  # [corners, 1, 1, criteria, 1]
-        band = low * (mdp.supply - at * mdp.demand) + high * ((at + delta) * mdp.demand - mdp.supply)
-        return float(mdp.best_response(mdp.reward + band.sum(axis=(-2, -1))).value.max())
+        short, over = band_rows(mdp.supply, mdp.demand, at, max_bias)
+        return float(mdp.best_response(mdp.reward - (low * short + high * over).sum(axis=(-2, -1))).value.max())
 
     def _policy(self, occupancy: Array) -> Array:
-        """x / sum_a x; where a state is never met, every action alike."""
+        """x / sum_a x; in a state that is never met, all actions are equally likely."""
         mdp = self.mdp
         shape = (-1, mdp.states, mdp.actions) if mdp.horizon is not None else (mdp.states, mdp.actions)
         joint = occupancy.reshape(shape)
         visits = joint.sum(axis=-1, keepdims=True)
-        return np.where(visits > 0, joint / np.where(visits > 0, visits, 1.0), 1.0 / mdp.actions)
+        return ratio(joint, visits, otherwise=1.0 / mdp.actions)
 
     def _highest(self, k: int, g: int) -> float:
         """max S / D by Dinkelbach's steps: r <- rate of the policy that maximises S - r D, which only rises."""
@@ -142,12 +154,12 @@ class OccupancyProgram:
             choice = mdp.best_response((supply - rate * demand)[None]).choice[0]
 
 
-def _solved(cost: Array, given: dict[str, Any]) -> Any:
-    """What HiGHS finds, by another of its ways if it is unsure by the first; None if there is surely no solution."""
+def _solve(cost: Array, **constraints: Any) -> Any:
+    """What HiGHS finds, by another of its methods if the first is unsure; None if there is surely no solution."""
     from scipy.optimize import linprog
 
     for method, presolve in (("highs", True), ("highs-ds", False), ("highs-ipm", True)):
-        done = linprog(cost, **given, method=method, options={"presolve": presolve})
+        done = linprog(cost, **constraints, method=method, options={"presolve": presolve})
         if done.status in (0, 2):
             return done if done.status == 0 else None
     return done

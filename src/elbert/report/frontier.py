@@ -1,66 +1,68 @@
 """The frontier as a table and a picture: the most reward within each limit on the bias."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from elbert.exact.frontier import Frontier
+from elbert.exact.world_frontiers import FrontierPoint
 from elbert.files import write_json
 from elbert.report.curves import labels_of
 from elbert.report.scatter import Point, draw_scatter
 from elbert.report.style import INK, draw_figure
+from elbert.tables import Column, Page, Part, Table, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def frontier_table(found: Frontier) -> RenderableType:
-    """The frontier for the terminal, rules below."""
-    parts: list[RenderableType] = []
+def frontier_table(found: Frontier) -> Page:
+    """The frontier for the terminal, and its rules below."""
+    parts: list[Part] = [f"# {found.env}, episodes of {found.horizon} steps"]
     if found.points:
         title = "most reward / step" if found.points[0].rates is not None else "reward / step at most"
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("bias at most", title, "proven bound", "rates", "price of bias"):
-            table.add_column(column, justify="right")
-        for point in found.points:
-            rates = () if point.rates is None else (z for row in point.rates for z in row)
-            table.add_row(
-                "no limit" if point.delta is None else f"{point.delta:g}",
-                f"{point.reward:.5f}",
-                f"{point.bound:.5f}",
-                " ".join("?" if z is None else f"{z:.4f}" for z in rates),
-                "" if point.price is None else f"{point.price:.4f}",
-            )
-        parts.append(table)
+        parts.append(_table(("bias at most", title, "proven bound", "rates", "price of bias"), map(_row, found.points)))
     if found.rules:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("rule")
-        for column in ("reward / step", "bias", ""):
-            table.add_column(column, justify="right")
-        for rule in found.rules:
-            how = "simulated" if rule.simulated else "expected"
-            table.add_row(Text(rule.name), f"{rule.reward:.4f}", _number(rule.bias), how)
-        parts.append(table)
-    head = Text(f"{found.env}, episodes of {found.horizon} steps", style="bold")
-    return Group(head, *parts, Text(found.note))
+        rows = (
+            (
+                rule.name,
+                number(rule.reward),
+                number(None if math.isnan(rule.bias) else rule.bias),
+                "simulated" if rule.simulated else "expected",
+            )
+            for rule in found.rules
+        )
+        parts.append(_table(("rule", "reward / step", "bias", ""), rows))
+    return Page((*parts, found.note))
+
+
+def _row(point: FrontierPoint) -> tuple[str, ...]:
+    rates = () if point.rates is None else (z for row in point.rates for z in row)
+    return (
+        "no limit" if point.max_bias is None else f"{point.max_bias:g}",
+        number(point.reward, 5),
+        number(point.bound, 5),
+        " ".join(number(z) for z in rates),
+        number(point.price, unknown=""),
+    )
+
+
+def _table(headings: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    """Every column but one of rules' names holds numbers."""
+    return Table(tuple(Column(heading, right=heading != "rule") for heading in headings), tuple(rows))
 
 
 def write_frontier(
     found: Frontier, folder: Path, *, points: Sequence[Point] = (), theirs: Sequence[Point] = ()
 ) -> list[Path]:
-    """`frontier-ENV.json` and the figure as PNG and SVG.
+    """Write `frontier-ENV.json`, and the figure as PNG and SVG.
 
     Args:
         found: the frontier.
-        folder: where to.
-        points: trained agents to show beside the rules.
+        folder: where the files go.
+        points: trained agents to show together with the rules.
         theirs: published points, drawn hollow and joined to ours of the same label.
     """
     data = folder / f"frontier-{found.env}.json"
@@ -74,7 +76,7 @@ def write_frontier(
 
 
 def rule_points(found: Frontier) -> list[Point]:
-    """The rules beside a frontier, for a scatter plot."""
+    """The rules of a frontier, for a scatter plot."""
     return [
         Point(rule.name.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if not math.isnan(rule.bias)
     ]
@@ -101,8 +103,8 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     if not found.points:
         return
     right = axes.get_xlim()[1]
-    limited = sorted((point.delta, point.reward) for point in found.points if point.delta is not None)
-    free = [point for point in found.points if point.delta is None]
+    limited = sorted((point.max_bias, point.reward) for point in found.points if point.max_bias is not None)
+    free = [point for point in found.points if point.max_bias is None]
     if free and free[0].bias is not None:
         limited = sorted([*limited, (free[0].bias, free[0].reward)])
         right = max(right, free[0].bias * 1.05)
@@ -117,7 +119,3 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     drawn = "steps-pre" if found.points[0].rates is None else "default"  # between two limits the larger one's holds
     axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1, drawstyle=drawn)
     axes.set_xlim(-0.04 * right, right)
-
-
-def _number(value: float) -> str:
-    return "?" if math.isnan(value) else f"{value:.4f}"

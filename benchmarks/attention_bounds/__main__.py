@@ -1,13 +1,16 @@
 """Find and store what proves the upper bounds of attention, and schedules below them.
 
-python benchmarks/attention_prices.py prices [STEPS]      for all policies
-python benchmarks/attention_prices.py limits [STEPS]      for policies with a limit on the bias
-python benchmarks/attention_prices.py schedules [ROUNDS]  schedules within the limits
-python benchmarks/attention_prices.py bounds              the bounds themselves, for pictures and comparisons
+python -m benchmarks.attention_bounds prices [STEPS]      for all policies
+python -m benchmarks.attention_bounds limits [STEPS]      for policies with a limit on the bias
+python -m benchmarks.attention_bounds schedules [ROUNDS]  schedules within the limits
+python -m benchmarks.attention_bounds bounds              the bounds themselves, for pictures and comparisons
 
-Each starts from what is stored. Any prices and multipliers prove a bound, better ones a lower one. Some 300 steps for
-the prices of the harder world take a quarter of an hour on one slow core, 20 steps for each of its limits ten minutes.
-Prices are stored by the steps that remain, from none to the whole horizon, those of limits by knots.
+Each starts from what is stored. Any prices and multipliers prove a bound, better ones a lower one. With 300 steps the
+prices of the harder world take a quarter of an hour on one slow core; 20 steps for each of its limits take ten minutes.
+Prices are stored by the steps that remain, from none to the whole horizon; those of limits are stored at knots.
+
+For a world with other parameters, call `prices.best_bound(world)`: its prices prove a bound with
+`elbert.exact.attention.bound_at(world, prices)`.
 """
 
 import json
@@ -16,12 +19,16 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.attention_bounds.multipliers import Search
+from benchmarks.attention_bounds.prices import STEPS, best_bound
+from benchmarks.attention_bounds.schedules import as_text, improve, look_ahead, worth_of
 from elbert.envs.attention import Attention
 from elbert.envs.registry import ENTRIES
-from elbert.exact import attention, attention_limits, attention_schedules
-from elbert.exact.attention import Array, schedule_totals
-from elbert.exact.attention_limits import Box, Multipliers, Proof, Search
-from elbert.exact.attention_schedules import looked_ahead, worth_of
+from elbert.exact import attention, attention_limits
+from elbert.exact.attention import stored_bound, stored_prices
+from elbert.exact.attention_limits import Box, Multipliers, Proof, fair_bound, stored_proofs
+from elbert.exact.attention_schedules import schedule_totals, stored_schedules
+from elbert.exact.finite import Array
 from elbert.files import write_whole
 
 NAMES = ("attention", "attention-harder")
@@ -36,7 +43,7 @@ LIMITED = ("attention-harder",)
 MIDDLE, FALLS = (0.5, 0.66), (1 / 2, 1 / 3)
 """The lowest rates where most can be reached: without bias, and how far the ends fall per unit of it."""
 KNOTS = np.unique([*range(0, 16, 4), *range(16, 400, 16), *range(400, 992, 32), *range(992, 1024, 4), 1023])
-"""Of the prices, which are linear between them: fewer where a unit is worth next to nothing."""
+"""Steps between which prices are linear: fewer where a unit is worth next to nothing."""
 
 
 def prices(steps: int) -> None:
@@ -45,7 +52,7 @@ def prices(steps: int) -> None:
     for name in NAMES:
         world = _world(name)
         first = np.array(stored[name][:0:-1]) if name in stored else None
-        found, bound, schedule = attention.best_bound(world, steps=steps, prices=first)
+        found, bound, schedule = best_bound(world, steps=steps, prices=first)
         reward = schedule_totals(world, schedule).reward
         print(f"{name}: no policy exceeds {bound.value / HORIZON:.5f}; a schedule reaches {reward / HORIZON:.5f}")
         stored[name] = [round(float(price), 6) for price in (0.0, *found[::-1])]
@@ -57,17 +64,17 @@ def limits(steps: int) -> None:
     content = json.loads(FAIR.read_text()) if FAIR.exists() else {}
     for name in LIMITED:
         world = _world(name)
-        stored = {proof.delta: proof for proof in attention_limits.stored_proofs(world)} if name in content else {}
+        stored = {proof.max_bias: proof for proof in stored_proofs(world)} if name in content else {}
         search = Search(world, KNOTS.astype(float))
-        centre = _point(search, attention.known_prices(world), np.zeros(world.groups), np.zeros(world.groups))
+        centre = _point(search, stored_prices(world), np.zeros(world.groups), np.zeros(world.groups))
         rows = []
-        for delta in LIMITS:
-            middle = Box(*(round(end - fall * delta, 6) for end, fall in zip(MIDDLE, FALLS, strict=True)))
-            before = [_point(search, *found) for _, found in stored[delta].parts] if delta in stored else []
+        for max_bias in LIMITS:
+            middle = Box(*(round(end - fall * max_bias, 6) for end, fall in zip(MIDDLE, FALLS, strict=True)))
+            before = [_point(search, *found) for _, found in stored[max_bias].parts] if max_bias in stored else []
             starts = [centre, *before[:1]]
-            centre = min(starts, key=lambda at, d=delta, box=middle: search.asked(d, box, at))
-            value, centre, proof = search.proof(delta, middle, centre, steps=steps, outer=before[1:])
-            print(f"{name}: no policy with a bias of at most {delta:g} exceeds {value / HORIZON:.5f}", flush=True)
+            centre = min(starts, key=lambda at, d=max_bias, box=middle: search.asked(d, box, at))
+            value, centre, proof = search.proof(max_bias, middle, centre, steps=steps, outer=before[1:])
+            print(f"{name}: no policy with a bias of at most {max_bias:g} exceeds {value / HORIZON:.5f}", flush=True)
             rows.append(_row(search, proof))
         content.setdefault(name, {})["multipliers"] = {"knots": KNOTS.tolist(), "limits": rows}
         write_whole(FAIR, json.dumps(content))
@@ -78,9 +85,9 @@ def bounds(_: int) -> None:
     content = json.loads(FAIR.read_text())
     for name in NAMES:
         world = _world(name)
-        rows = [[delta, attention_limits.fair_bound(world, delta).value] for delta in BOUNDS if name in LIMITED]
-        content[name]["bounds"] = [*rows, [None, attention.known_bound(world).value]]
-        print(name, [(delta, round(value / HORIZON, 5)) for delta, value in content[name]["bounds"]])
+        rows = [[max_bias, fair_bound(world, max_bias).value] for max_bias in BOUNDS if name in LIMITED]
+        content[name]["bounds"] = [*rows, [None, stored_bound(world).value]]
+        print(name, [(max_bias, round(value / HORIZON, 5)) for max_bias, value in content[name]["bounds"]])
         write_whole(FAIR, json.dumps(content))
 
 
@@ -89,22 +96,20 @@ def schedules(rounds: int) -> None:
     content = json.loads(FAIR.read_text())
     for name in NAMES:
         world = _world(name)
-        known = [one for _, one in attention_schedules.stored_schedules(world)]
-        proofs = attention_limits.stored_proofs(world)
+        known = [one for _, one in stored_schedules(world)]
+        proofs = stored_proofs(world)
         none = np.zeros(world.groups)
         kept = []
-        for delta in SCHEDULES:
-            usable = [one.parts[0] for one in proofs if one.delta <= delta]
-            box, found = (
-                usable[-1] if usable else (Box(0.27, 0.33), Multipliers(attention.known_prices(world), none, none))
-            )
-            known.append(looked_ahead(world, delta, sum(box) / 2, found, rounds=14)[0])
-            best = max(known, key=lambda one, w=world, d=delta: worth_of(schedule_totals(w, one), HORIZON, d))
-            best = attention_schedules.improved(world, best, delta, rounds=rounds)
+        for max_bias in SCHEDULES:
+            usable = [one.parts[0] for one in proofs if one.max_bias <= max_bias]
+            box, found = usable[-1] if usable else (Box(0.27, 0.33), Multipliers(stored_prices(world), none, none))
+            known.append(look_ahead(world, max_bias, sum(box) / 2, found, rounds=14)[0])
+            best = max(known, key=lambda one, w=world, d=max_bias: worth_of(schedule_totals(w, one), HORIZON, d))
+            best = improve(world, best, max_bias, rounds=rounds)
             known.append(best)
             totals = schedule_totals(world, best)
             print(f"{name}: {totals.reward / HORIZON:.5f} with a bias of {totals.bias:.5f}", flush=True)
-            kept += [attention_schedules.as_text(best)] if totals.bias <= delta else []
+            kept += [as_text(best)] if totals.bias <= max_bias else []
         content.setdefault(name, {})["schedules"] = kept
         write_whole(FAIR, json.dumps(content))
 
@@ -126,12 +131,12 @@ def _row(search: Search, proof: Proof) -> dict[str, object]:
         count, sites = search.hats.shape[1], len(search.sites)
         numbers = [[round(float(x), 6) for x in part] for part in np.split(at, [count, count + sites])]
         boxes.append({"box": list(box), **dict(zip(("prices", "a", "b"), numbers, strict=True))})
-    return {"delta": proof.delta, "boxes": boxes}
+    return {"max_bias": proof.max_bias, "boxes": boxes}
 
 
 if __name__ == "__main__":
     kinds = {
-        "prices": (prices, attention.STEPS),
+        "prices": (prices, STEPS),
         "limits": (limits, 20),
         "schedules": (schedules, 1000),
         "bounds": (bounds, 0),

@@ -1,0 +1,35 @@
+"""What every program of this room says about rates: S / D, and rho D <= S <= (rho + max_bias) D."""
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+SILENT = 1e-9
+"""The part of its largest demand below which a group's least demand counts as none, as rounding leaves it."""
+
+
+def ratio(supply: Array, demand: Array, *, otherwise: Any) -> Array:
+    """S / D where there is demand, and `otherwise` where there is none."""
+    due = demand > 0
+    return np.where(due, supply / np.where(due, demand, 1.0), otherwise)
+
+
+def band_rows(supply: Array, demand: Array, rho: Any, max_bias: float) -> tuple[Array, Array]:
+    """rho D - S and S - (rho + max_bias) D: neither may be positive. Shapes broadcast."""
+    return rho * demand - supply, supply - (rho + max_bias) * demand
+
+
+def highest_lowest_rates(rates: Array, always: Array) -> Array:
+    """What the lowest rate can be at most, among groups with demand.   [criteria, groups] -> [criteria]
+
+    A group to which every policy gives demand has a rate under every policy, and the lowest is not above it. Others can
+    be without a rate, and then the lowest rate is that of any group.
+
+    Args:
+        rates: the highest rate that a policy can give each group.
+        always: whether every policy gives the group demand.
+    """
+    bounded = np.min(rates, axis=1, initial=np.inf, where=always)
+    return np.where(always.any(axis=1), bounded, rates.max(axis=1))

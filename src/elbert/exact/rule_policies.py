@@ -1,0 +1,150 @@
+"""What the rules do: policies that see a world's true state, and their expected totals where these are known."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from elbert.envs.attention import LOGIT_LIMIT, Attention
+from elbert.envs.infectious import SUSCEPTIBLE, Infectious
+from elbert.envs.lending import Lending
+from elbert.errors import InvalidInputError
+from elbert.exact.attention_schedules import fair_schedule, schedule_totals
+from elbert.exact.finite import PolicyTotals
+from elbert.exact.lending import best_lending, threshold_totals
+
+MOST_ASKED = 400
+"""exp(6) = 403 is the ratio of the largest to the least share that an action in attention can ask for."""
+Act: TypeAlias = Callable[[jax.Array, Any], Any]
+"""(key, true state) -> action, for one copy of the world."""
+
+
+def _unknown(world: Any) -> None:
+    """The expected totals of a policy that has to be simulated."""
+    del world
+
+
+class Policy(NamedTuple):
+    """How a rule acts in a world, and what it is expected to add up to over an episode."""
+
+    make: Callable[[Any], Act]  # from the world to the policy: what can be computed ahead is computed here
+    expected: Callable[[Any], PolicyTotals | None] = _unknown  # from the world; None where only simulation tells
+
+
+def thresholds(lows: tuple[int, ...]) -> Policy:
+    """Lending: accept if the score is at least the threshold of the applicant's group."""
+
+    def make(world: Lending) -> Act:
+        check(world)
+        table = np.asarray(lows, np.int32)
+        return lambda key, state: (state.score >= jnp.asarray(table)[state.group]).astype(jnp.int32)
+
+    def expected(world: Lending) -> PolicyTotals:
+        check(world)
+        return threshold_totals(world, lows)
+
+    def check(world: Lending) -> None:
+        if len(lows) != world.groups:
+            raise InvalidInputError(f"{len(lows)} thresholds were given for {world.groups} groups. Give one per group.")
+
+    return Policy(make, expected)
+
+
+def best_in_lending(max_bias: float) -> Policy:
+    """Lending: accept with the probabilities of the best policy with a bias of at most max_bias, step by step."""
+
+    def make(world: Lending) -> Act:
+        table = np.asarray(best_lending(world, max_bias).policy, np.float32)  # [horizon, groups, scores]
+
+        def act(key: jax.Array, state: Any) -> Any:
+            chance = jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1), state.group, state.score]
+            return (jax.random.uniform(key, (), jnp.float32) < chance).astype(jnp.int32)
+
+        return act
+
+    return Policy(make, lambda world: best_lending(world, max_bias).totals)
+
+
+def logits_for(units: Any) -> Any:
+    """An action that `Attention.allocate` turns into these whole units.   [sites] -> [sites]
+
+    log(units) up to a constant, and the least logit where there are none: shares are then off by less than a unit each,
+    in proportion, and the largest remainders bring back the units asked for.
+    """
+    asked = jnp.asarray(units, jnp.float32)
+    return jnp.maximum(LOGIT_LIMIT + jnp.log(jnp.maximum(asked, 1e-3) / jnp.max(asked)), -LOGIT_LIMIT)
+
+
+def _check_units(world: Attention) -> None:
+    """Logits differ by at most 6: with many units and sites they cannot say that a site gets none."""
+    if int(world.units) * world.groups > MOST_ASKED:
+        raise InvalidInputError(
+            f"The world has {int(world.units)} units and {world.groups} sites. Actions are too coarse for this rule "
+            f"where units * sites is more than {MOST_ASKED}: a site could not be given none."
+        )
+
+
+def best_schedule(max_bias: float) -> Policy:
+    """Attention: the best schedule of units that is known with a bias of at most max_bias. It sees nothing."""
+
+    def make(world: Attention) -> Act:
+        _check_units(world)
+        table = np.asarray(fair_schedule(world, max_bias), np.float32)  # [horizon, sites]
+        return lambda key, state: logits_for(jnp.asarray(table)[jnp.minimum(state.time, len(table) - 1)])
+
+    return Policy(make, lambda world: schedule_totals(world, fair_schedule(world, max_bias)))
+
+
+def most_found(world: Attention) -> Act:
+    """Attention: unit by unit to the site where one more finds the most: P[incidents > units there], true rates."""
+    count = int(world.units)
+    _check_units(world)
+
+    def act(_: jax.Array, state: Any) -> Any:
+        steps = jnp.arange(count, dtype=jnp.float32)[None, :]
+        # P[Y > u] for u = 0 .. units - 1 falls in u, so the largest of all entries are the greedy choice
+        above = jax.scipy.special.gammainc(steps + 1.0, jnp.maximum(state.rates, 1e-6)[:, None])
+        order = jnp.argsort(-above.reshape(-1), stable=True)[:count]
+        taken = jnp.zeros(above.size, jnp.float32).at[order].set(1.0).reshape(above.shape)
+        return logits_for(taken.sum(axis=1))
+
+    return act
+
+
+def in_proportion(world: Attention) -> Act:
+    """Attention: units in proportion to the true rates."""
+    del world
+    return lambda key, state: jnp.log(jnp.maximum(state.rates, 1e-3) / jnp.max(state.rates)) + LOGIT_LIMIT
+
+
+def vaccinate(score: Callable[[Any, Any], Any]) -> Policy:
+    """Infectious: a dose to the susceptible person of the highest score above 0, or to nobody."""
+
+    def make(world: Infectious) -> Act:
+        if world.doses != 1:
+            raise InvalidInputError(f"The rules give one dose a step; this world has {world.doses}.")
+
+        def act(_: jax.Array, state: Any) -> Any:
+            value = jnp.where(state.health == SUSCEPTIBLE, score(world, state), 0.0)
+            return jnp.where(jnp.max(value) > 0, jnp.argmax(value), world.people).astype(jnp.int32)
+
+        return act
+
+    return Policy(make)
+
+
+def degree(world: Infectious, state: Any) -> Any:
+    """The number of people that a person knows.   [people]"""
+    return world.infected_neighbours(jnp.ones_like(state.health))
+
+
+def exposed(world: Infectious, state: Any) -> Any:
+    """The number of infected neighbours; among equals, that of all neighbours.   [people]"""
+    return world.infected_neighbours(state.health) + 1e-3 * degree(world, state)
+
+
+def nobody(world: Infectious, _: Any) -> Any:
+    """0 for everybody.   [people]"""
+    return jnp.zeros(world.people, jnp.float32)

@@ -1,0 +1,169 @@
+"""What is known of the best possible policies, world by world.
+
+A `WorldFrontier` says for one world which points can be computed, whether they are exact, which rules are worth showing
+and what to say about the numbers. For a class of worlds that is not listed here,
+
+    register_frontier(Maze, lambda world: WorldFrontier(world, point=..., note="Computed by ..."))
+
+gives `elbert.frontier`, `elbert compare` and the pictures what they need.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elbert.envs import get_entry
+from elbert.envs.attention import Attention
+from elbert.envs.infectious import Infectious
+from elbert.envs.lending import Lending
+from elbert.envs.world import World
+from elbert.exact.attention_limits import fair_bound, stored_bounds
+from elbert.exact.attention_schedules import stored_schedules
+from elbert.exact.branch_and_bound import best_within
+from elbert.exact.lending import lending_is_exact, lending_program
+
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """The most reward with a bias of at most max_bias."""
+
+    max_bias: float | None  # None: no limit
+    reward: float  # per step; an upper bound where the frontier is not exact
+    bound: float  # per step: no policy within the limit has more
+    rates: tuple[tuple[float | None, ...], ...] | None = None  # [criteria][groups] of the best policy; None for a bound
+    bias: float | None = None  # of the best policy
+    price: float | None = None  # reward per step that one more unit of bias would allow, at the margin
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers; with one criterion, `rates` is a plain list."""
+        rates = self.rates[0] if self.rates is not None and len(self.rates) == 1 else self.rates
+        return {
+            "max_bias": self.max_bias,
+            "reward": self.reward,
+            "rates": rates,
+            "price": self.price,
+            "bound": self.bound,
+            "bias": self.bias,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class WorldFrontier:
+    """What is known of the best possible policies of one world."""
+
+    world: World
+    point: Callable[[float | None], FrontierPoint] | None = None  # from a limit on the bias; None: no bound is known
+    exact: bool = False  # whether the points are what a policy reaches in the simulated world, not mere bounds
+    note: str = "No bound is known to us here; these are simple rules."
+    rules: Callable[[Sequence[float | None]], Sequence[str]] = lambda limits: ()  # names of rules worth showing
+    stored: tuple[FrontierPoint, ...] = ()  # points computed beforehand, by rising limit
+    parts: int = 10_000  # comparisons round limits up to one over this, so that few are solved
+
+
+class _Known(NamedTuple):
+    """How the frontier of a class of worlds is opened."""
+
+    opened: Callable[[Any], WorldFrontier]
+    horizon: int | None  # of evaluations, where policies are evaluated over more steps than they are trained
+
+
+_FRONTIERS: dict[type[World], _Known] = {}
+
+
+def register_frontier(kind: type[World], opened: Callable[[Any], WorldFrontier], *, horizon: int | None = None) -> None:
+    """Say what is known of the best possible in worlds of this class, in place of what was said before.
+
+    Args:
+        kind: the class of worlds; classes derived from it are included.
+        opened: from a world to what is known of it. It should be quick: what takes time belongs into `point`.
+        horizon: steps of an evaluation, if it is longer than the world's default.
+    """
+    _FRONTIERS[kind] = _Known(opened, horizon)
+    _opened.cache_clear()
+
+
+def open_frontier(env: str, horizon: int | None, parameters: dict[str, Any]) -> WorldFrontier:
+    """What is known of a named world; the same object for the same parameters, so that what was solved is kept."""
+    chosen = dict(parameters)
+    steps = horizon if horizon is not None else chosen.pop("horizon", _known(get_entry(env).world).horizon)
+    if steps is not None:
+        chosen["horizon"] = steps
+    try:
+        return _opened(env, _hashable(chosen))
+    except TypeError:  # a parameter that cannot be kept by its value
+        return _opened.__wrapped__(env, tuple(chosen.items()))
+
+
+@lru_cache(maxsize=32)
+def _opened(env: str, parameters: tuple[tuple[str, Any], ...]) -> WorldFrontier:
+    world = get_entry(env).make(**dict(parameters))
+    return _known(type(world)).opened(world)
+
+
+def _known(kind: type[World]) -> _Known:
+    """The entry of the nearest class that has one."""
+    return next((_FRONTIERS[base] for base in kind.__mro__ if base in _FRONTIERS), _Known(WorldFrontier, None))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(sorted((key, _hashable(entry)) for key, entry in value.items()))
+    return tuple(_hashable(entry) for entry in value) if isinstance(value, list | tuple) else value
+
+
+def _lending(world: Lending) -> WorldFrontier:
+    steps, exact = int(world.horizon), lending_is_exact(world)
+    program = cache(lambda: lending_program(world))  # built when the first point is asked for
+
+    @cache
+    def point(max_bias: float | None) -> FrontierPoint:
+        best = best_within(program(), np.inf if max_bias is None else max_bias, tolerance=TOLERANCE)
+        return FrontierPoint(
+            max_bias=max_bias,
+            reward=best.reward / steps,
+            bound=best.bound / steps,
+            rates=tuple(tuple(None if np.isnan(z) else float(z) for z in row) for row in best.rates),
+            bias=best.bias,
+            price=best.price / steps,
+        )
+
+    note = (
+        "Expected values in the simulated world. No policy has more reward at the same bias, except by the luck of the "
+        "episodes that it was evaluated on."
+        if exact
+        else "Values of the population equations, which approximate the simulated world here: the shift does not "
+        "divide the initial scores, or the bank's cash may not last."
+    )
+    rules = ("thresholds-3-3", "thresholds-2-2", "thresholds-1-1", "thresholds-2-1")
+    return WorldFrontier(world, point=point, exact=exact, note=note, rules=lambda limits: rules)
+
+
+def _attention(world: Attention) -> WorldFrontier:
+    steps = int(world.horizon)
+
+    def point(max_bias: float | None) -> FrontierPoint:
+        bound = fair_bound(world, np.inf if max_bias is None else float(max_bias))
+        value = bound.value / steps
+        return FrontierPoint(max_bias, reward=value, bound=value, price=bound.price / steps)
+
+    def rules(limits: Sequence[float | None]) -> list[str]:
+        biases = [bias for bias, _ in stored_schedules(world)]
+        within = [limit for limit in limits if limit is not None and biases and biases[0] <= limit]
+        return [*(f"best-{limit:g}" for limit in within), "best", "index", "proportional"]
+
+    stored = tuple(
+        FrontierPoint(None if np.isinf(limit) else limit, reward=value / steps, bound=value / steps)
+        for limit, value in stored_bounds(world)
+    )
+    note = "Upper bounds that no policy within the limit exceeds, and the best rules we know."
+    return WorldFrontier(world, point=point, note=note, rules=rules, stored=stored, parts=200)
+
+
+register_frontier(Lending, _lending, horizon=10_000)
+register_frontier(Attention, _attention)
+register_frontier(Infectious, lambda world: WorldFrontier(world, rules=lambda limits: ("nobody", "exposed", "degree")))
