@@ -15,7 +15,7 @@ from elbert.exact.finite import Array, PolicyTotals
 DEAR = 4.0
 """Reward per step that a unit of bias beyond the limit costs in the search for schedules, more than it ever brings."""
 WALL, MARGIN = 0.02, 1e-7
-"""What being beyond the limit costs besides, and how far below it the search keeps, as rounding differs."""
+"""What it costs in addition to be beyond the limit, and how far below it the search keeps, as rounding differs."""
 
 
 def as_text(schedule: Array) -> str:

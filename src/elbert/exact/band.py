@@ -10,6 +10,11 @@ SILENT = 1e-9
 """The part of its largest demand below which a group's least demand counts as none, as rounding leaves it."""
 
 
+def as_written(values: Any) -> Array:
+    """float64 from float32 as people wrote them: 0.1 rather than 0.10000000149."""
+    return np.round(np.asarray(values, float), 7)
+
+
 def ratio(supply: Array, demand: Array, *, otherwise: Any) -> Array:
     """S / D where there is demand, and `otherwise` where there is none."""
     due = demand > 0
