@@ -1,10 +1,9 @@
 """How often do the intervals hold the truth? Simulated episodes with correlated supply and demand.
 
-    python benchmarks/coverage.py [--replications 500]
+    python benchmarks/coverage.py [--replications 500] [--situations heavy]
 
 prints, per situation, the share of intervals that hold the true value (nominal: 95 %) among those that the data
-determine, the average of the plain and of the debiased bias, and how
-often the test of a limit errs.
+determine, the average of the plain and of the debiased bias, and how often the test of a limit errs.
 """
 
 import argparse
@@ -38,6 +37,9 @@ class Situation(NamedTuple):
     rates: tuple[float, ...]
     demand: tuple[float, ...]
     crowding: float = 0.2  # how much a busy episode lowers everybody's chance
+    tail: float = 0.0  # above 0: each group's demand is log-normal with this sigma
+    steady: float = 20.0  # how little the chance varies from episode to episode otherwise
+    outage: float = 0.0  # how often the last group receives nothing at all in an episode
 
 
 SITUATIONS = (
@@ -50,6 +52,10 @@ SITUATIONS = (
     Situation("3 groups, one tiny", (0.6, 0.5, 0.55), (60, 60, 1.5)),
     Situation("2 equal groups, one sparse", (0.6, 0.6), (30, 0.1)),
     Situation("2 equal groups, rarely refused", (0.98, 0.98), (20, 2), crowding=0.0),
+    Situation("2 equal groups, heavy tails", (0.6, 0.6), (200, 200), crowding=0.0, tail=1.5),
+    Situation("2 groups apart, heavy tails", (0.6, 0.55), (200, 200), crowding=0.0, tail=1.5),
+    Situation("one never refused", (1.0, 0.98), (50, 50), crowding=0.0),
+    Situation("2 groups, rare outages", (0.8, 0.784), (300, 300), crowding=0.0, steady=2000.0, outage=0.02),
     Situation("20 groups, closely spaced", tuple(np.linspace(0.45, 0.55, 20).tolist()), (20,) * 20),
     Situation("100 groups, scattered", tuple(np.random.default_rng(0).normal(0.5, 0.025, 100).tolist()), (10,) * 100),
 )
@@ -62,16 +68,23 @@ def simulate(
 
     An episode's activity A ~ Gamma (mean 1) drives everybody's demand D ~ Poisson(d_g A), so demands are correlated; in
     busy episodes the chance p = c_g (1 + k - k A) is lower, so supply S ~ Binomial(D, Beta(p)) depends on demand; the
-    long-term rate is E[S] / E[D] = c_g (1 + k - k E[A^2]) with k the crowding, not the average of S / D.
+    long-term rate is E[S] / E[D] = c_g (1 + k - k E[A^2]) with k the crowding, not the average of S / D. With heavy
+    tails every group has its own, log-normal activity. In an outage the last group receives nothing.
     """
     rng = np.random.default_rng(seed)
     rates, demand, crowding = np.asarray(situation.rates), np.asarray(situation.demand), situation.crowding
     average = rates / (1 + crowding - crowding * (1 + 1 / _SHAPE))
     activity = rng.gamma(_SHAPE, 1 / _SHAPE, (episodes, replications, 1))
+    if situation.tail:
+        sigma = situation.tail
+        activity = rng.lognormal(-(sigma**2) / 2, sigma, (episodes, replications, len(rates)))
     due = rng.poisson(demand * activity)
+    average[-1] /= 1 - situation.outage
     chance = np.clip(average * (1 + crowding - crowding * activity), 0.01, 0.99)
-    given = rng.binomial(due, rng.beta(20 * chance, 20 * (1 - chance)))
-    return given.astype(float), due.astype(float)
+    share = np.where(average == 1, 1.0, rng.beta(situation.steady * chance, situation.steady * (1 - chance)))
+    if situation.outage:
+        share[..., -1] *= rng.random((episodes, replications)) >= situation.outage
+    return rng.binomial(due, share).astype(float), due.astype(float)
 
 
 def rate_coverage(situation: Situation, *, episodes: int, replications: int, seed: int = 0) -> dict[str, float]:
@@ -135,8 +148,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=500)
     parser.add_argument("--episodes", type=int, nargs="+", default=[10, 50, 500])
+    parser.add_argument("--situations", default="", help="only those with this word in their name")
     arguments = parser.parse_args()
-    jobs = [(situation, episodes) for situation in SITUATIONS for episodes in arguments.episodes]
+    chosen = [situation for situation in SITUATIONS if arguments.situations in situation.name]
+    jobs = [(situation, episodes) for situation in chosen for episodes in arguments.episodes]
     print("| situation | episodes | delta | jackknife | bootstrap | bias | impact ratio | ", end="")
     print("true bias | plain | debiased | wrongly refuted | wrongly confirmed |")
     print("| --- | " + " | ".join(["---:"] * 11) + " |")

@@ -14,6 +14,7 @@ import argparse
 import os
 import sys
 import time
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
@@ -31,16 +32,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import elbert
-from elbert.experiments.presets import preset_for
-from elbert.learning import Member, Settings, Trainer, WorldProblem
+from elbert.experiments.resolve import resolve
+from elbert.learning import Policy, Trainer, open_simulator
 
 PUBLISHED = {"lending": 246, "attention-harder": 125, "infectious-harder": 139}
 
 
-def trainer_of(env: str, settings: Settings, method: str = "elbert-po") -> Trainer:
+def trainer_of(env: str, method: str = "elbert-po", *, preset: str = "fast", **settings: Any) -> Trainer:
     """A training in a named world."""
-    return Trainer(WorldProblem(elbert.make_world(env), env), settings, method, members=[Member(0, {})])
+    request = resolve(env, method, preset=preset, settings=settings)
+    with open_simulator(env, request.settings.copies) as simulator:
+        return Trainer(simulator, request.settings, request.method)
 
 
 def steps_per_second(trainer: Trainer, iterations: int) -> float:
@@ -56,7 +58,7 @@ def paper_preset(iterations: int) -> None:
     """Steps per second with the published settings."""
     print("preset paper, one core")
     for env, theirs in PUBLISHED.items():
-        rate = steps_per_second(trainer_of(env, preset_for("paper", env, "elbert-po").settings), iterations)
+        rate = steps_per_second(trainer_of(env, preset="paper"), iterations)
         print(f"  {env:18s} {rate:8.0f} steps/s, published code {theirs}: {rate / theirs:.1f} times", flush=True)
 
 
@@ -73,10 +75,8 @@ def beside_stable_baselines(rounds: int) -> None:
     sizes = f"{copies} copies x {rollout} steps, {epochs} epochs, minibatch {minibatch}, two layers of {width}"
     print(f"PPO, {sizes}, one core")
     for env, name in (("lending", "Lending"), ("attention-harder", "AttentionHarder")):
-        settings = Settings.of(
-            {"copies": copies, "rollout": rollout, "minibatch": minibatch, "epochs": epochs, "hidden": [width, width]}
-        )
-        ours = trainer_of(env, settings, "g-ppo")
+        same: dict[str, Any] = {"copies": copies, "rollout": rollout, "minibatch": minibatch, "epochs": epochs}
+        ours = trainer_of(env, "g-ppo", hidden=[width, width], **same)
         ours.step()
         envs = vec.DummyVecEnv([lambda name=name: gymnasium.make(f"elbert/{name}-v0")] * copies)
         theirs = sb3.PPO(
@@ -96,12 +96,12 @@ def beside_stable_baselines(rounds: int) -> None:
                 ours.step()
             middle = time.perf_counter()
             theirs.learn(copies * rollout, reset_num_timesteps=False)
-            rates["ours"].append(20 * settings.batch / (middle - begun))
+            rates["ours"].append(20 * ours.settings.batch / (middle - begun))
             rates["theirs"].append(copies * rollout / (time.perf_counter() - middle))
         ratio = np.median(np.asarray(rates["ours"]) / np.asarray(rates["theirs"]))
         print(
             f"  {env:18s} {np.median(rates['ours']):8.0f} steps/s with a value for each of "
-            f"{1 + 2 * ours.learner.groups} signals, stable-baselines3 {np.median(rates['theirs']):6.0f} with one: "
+            f"{ours.learner.shape.signals} signals, stable-baselines3 {np.median(rates['theirs']):6.0f} with one: "
             f"{ratio:.0f} times",
             flush=True,
         )
@@ -115,20 +115,19 @@ def arithmetic_share(repeats: int) -> None:
     product(matrix, matrix).block_until_ready()
     print("arithmetic of the update (layers, forward and backward), one core")
     for env in PUBLISHED:
-        settings = preset_for("fast", env, "elbert-po").settings
-        trainer = trainer_of(env, settings)
-        learner = trainer.learner
+        trainer = trainer_of(env)
+        learner, method = trainer.learner, jax.tree.map(lambda x: x[0], trainer._prepared)
         shown = jax.tree.map(lambda x: x[0], _one_rollout(trainer))
         state = jax.tree.map(lambda x: x[0], trainer.state)
         update = jax.jit(learner.update)
-        jax.block_until_ready(update(state, shown, learner.coefficients()))
+        jax.block_until_ready(update(state, shown, method))
         shares = []
         for _ in range(repeats):
             begun = time.perf_counter()
             for _ in range(5):
                 product(matrix, matrix).block_until_ready()
             middle = time.perf_counter()
-            jax.block_until_ready(update(state, shown, learner.coefficients()))
+            jax.block_until_ready(update(state, shown, method))
             rate = _operations(learner) / (time.perf_counter() - middle)
             shares.append((rate, 5 * 2 * size**3 / (middle - begun)))
         ours, machine = np.median(np.asarray(shares), axis=0)
@@ -136,15 +135,10 @@ def arithmetic_share(repeats: int) -> None:
 
 
 def _one_rollout(trainer: Trainer) -> Any:
-    from elbert.learning.rollout import collect
-
-    assert isinstance(trainer.problem, WorldProblem)
-    world, model, steps = trainer.problem.world, trainer.learner.model, trainer.settings.rollout
-
-    def one(state: Any) -> Any:
-        return collect(world, model, state.weights, state.moments, state.worlds, state.key, steps)[1]
-
-    return jax.jit(jax.vmap(one))(trainer.state)
+    state = trainer.state
+    collect = partial(trainer.simulator.collect, trainer.learner.model, steps=trainer.settings.rollout)
+    collect = jax.jit(partial(collect, restart=False, at=None))
+    return collect(Policy(state.weights, state.moments), state.copies, state.key).rollout
 
 
 def _operations(learner: Any) -> float:

@@ -182,5 +182,5 @@ def test_every_criterion_has_columns_and_a_verdict(tmp_path):
     found = agent.evaluate(20)
     assert len(found.report.criteria) == 2
     assert found.limit is not None
-    assert found.limit.limit == 0.1
+    assert found.limit.max_bias == 0.1
     assert found.limit.verdict in ORDER

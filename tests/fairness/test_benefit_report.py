@@ -1,12 +1,16 @@
 """The report: what it holds, how it prints, what it hands to programs and analysts."""
 
+import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from elbert import BenefitReport, benefit_report
-from elbert.errors import InvalidInputError
+from elbert.errors import ElbertError, InvalidInputError
+from elbert.fairness import EQUAL_OPPORTUNITY, EQUALIZED_ODDS
+from elbert.fairness.pooled_rates import pool
 from elbert.fairness.rate_intervals import INTERVAL_METHODS
 
 
@@ -46,7 +50,17 @@ def test_the_dict_is_plain_json_without_nan():
     part = data["criteria"][0]
     assert data["episodes"] == 50
     assert part["criterion"] == "true positive rate"
-    assert part["groups"][2] == {"group": "[red]west[/red]", "rate": None, "ci": None, "supply": 0, "demand": 0}
+    assert part["groups"][2] == {
+        "group": "[red]west[/red]",
+        "rate": None,
+        "ci": None,
+        "supply": 0,
+        "demand": 0,
+        "effective_episodes": 0,
+        "reliable": False,
+    }
+    assert part["bias"]["left_out"] == ["[red]west[/red]"]
+    assert part["bias"]["reliable"] is True
     assert part["groups"][0]["rate"] == pytest.approx(part["groups"][0]["supply"] / part["groups"][0]["demand"])
     assert part["bias"]["ci"][0] <= part["bias"]["debiased"] <= part["bias"]["ci"][1]
     assert data["not_estimable"][0]["group"] == "[red]west[/red]"
@@ -54,7 +68,8 @@ def test_the_dict_is_plain_json_without_nan():
 
 def test_the_frame_has_a_row_per_criterion_and_group():
     frame = example().to_frame()
-    assert frame.columns == ["criterion", "group", "rate", "low", "high", "supply", "demand", "reason"]
+    numbers = ["rate", "low", "high", "supply", "demand", "effective_episodes"]
+    assert frame.columns == ["criterion", "group", *numbers, "reliable", "reason"]
     assert frame.height == 3
     assert frame["rate"].null_count() == 1
     assert frame["reason"].to_list() == [None, None, "no demand in any of 50 episodes"]
@@ -76,12 +91,83 @@ def test_notes_say_what_the_numbers_do_not_show():
     supply[0, 1] = 1.0
     demand[1:, 2] = supply[1:, 2] = 0.0
     report = benefit_report(supply, demand)
-    still, apart, few = report.notes
+    unreliable, still, apart, few = report.notes
+    assert "unreliable for group 0 (5.0, 20 %), 1 (5.0, 20 %)" in unreliable
     assert "group 0: the rate was the same in all 5 episodes with demand" in still
     assert "Up to 45 % of episodes could differ" in still  # 1 - 0.05 ** (1 / 5)
     assert "group 2: left out of bias" in apart
     assert "5 episodes are few" in few
     assert report.criteria[0].groups[2].rate == 0.5
+
+
+def test_groups_that_never_varied_share_a_note():
+    demand = np.full((30, 4), 4.0)
+    notes = benefit_report(demand * 0.5, demand).notes
+    assert [note for note in notes if "group 0, 1, 2, 3: the rate was the same in all 30 episodes" in note]
+    assert len(notes) == 1
+
+
+def test_a_group_left_out_is_named_where_the_bias_stands():
+    demand = np.full((30, 3), 4.0)
+    demand[1:, 2] = 0
+    text = str(benefit_report(demand * 0.5, demand, groups=["a", "b", "c"]))
+    assert "a - a, without c" in text
+    assert "No limit can be confirmed without it." in " ".join(text.split())
+
+
+def accepted_only(decisions):
+    """Outcomes that are known for accepted people only and filled with 0: no rejected person is ever qualified."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, decisions.shape)
+    decision = rng.random(decisions.shape) < np.where(group == 0, 0.6, 0.3)
+    repaid = decision & (rng.random(decisions.shape) < 0.8)
+    return group, decision * 1, repaid * 1
+
+
+@pytest.mark.parametrize("notion", [EQUAL_OPPORTUNITY, EQUALIZED_ODDS])
+def test_a_label_known_for_accepted_people_only_is_the_first_thing_said(notion):
+    group, decision, repaid = accepted_only(np.empty((40, 100)))
+    months = [notion.total(*month, groups=2) for month in zip(group, decision, repaid, strict=True)]
+    supply, demand = (np.stack([getattr(month, name) for month in months]) for name in ("supply", "demand"))
+    report = benefit_report(supply, demand, notion=notion)
+    assert report.criteria[0].bias.estimate == 0
+    assert report.notes[0].startswith("WARNING: true positive rate: every group received exactly what it was due")
+    assert "1 by construction" in report.notes[0]
+    assert sum("WARNING" in note for note in report.notes) == 1  # not of the false positive rate
+    lines = [line for line in str(report).splitlines() if line.startswith("*")]
+    assert lines[0].startswith("* WARNING")
+
+
+def test_the_warning_is_not_given_without_a_reason():
+    demand = np.full((30, 2), 4.0)
+    supply = demand.copy()
+    assert "WARNING" not in str(benefit_report(supply, demand, notion="demographic-parity"))  # it needs no label
+    supply[3, 1] -= 1
+    assert "WARNING" not in str(benefit_report(supply, demand, notion="equal-opportunity"))
+    assert "WARNING" not in str(benefit_report(np.zeros((3, 2)), np.zeros((3, 2)), notion="equal-opportunity"))
+
+
+@pytest.mark.parametrize("confidence", [np.float32(0.9), np.array(0.9), np.float16(0.9)])
+def test_numbers_of_any_kind_become_plain_ones(confidence):
+    report = example(confidence=confidence)
+    assert json.loads(report.to_json())["confidence"] == pytest.approx(0.9, abs=1e-3)
+    assert type(report.test(np.float32(0.5)).max_bias) is float  # pyright: ignore[reportArgumentType]
+
+
+def test_a_frame_without_polars_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ElbertError, match=r"pip install 'elbert\[frames\]'"):
+        example().to_frame()
+
+
+def test_the_totals_are_pooled_once(monkeypatch):
+    """Four passes over the same totals, one per part of the report, gave the same thing four times."""
+    calls = []
+    for module in ("benefit_report", "rate_intervals", "bias_inference"):
+        imported = importlib.import_module(f"elbert.fairness.{module}")
+        monkeypatch.setattr(imported, "pool", lambda *a, **k: calls.append(1) or pool(*a, **k))
+    example()
+    assert len(calls) == 1
 
 
 def test_one_episode_prints():
@@ -112,7 +198,7 @@ def test_a_debiased_bias_below_zero_is_explained():
     supply[:, 1] = supply[::-1, 0]
     report = benefit_report(supply, demand)
     assert (report.criteria[0].bias.debiased or 0) < 0
-    assert "below 0 means" in str(report)
+    assert "below 0, and so outside its interval, means" in " ".join(str(report).split())
 
 
 def test_settings_have_an_effect():

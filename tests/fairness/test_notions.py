@@ -1,5 +1,6 @@
-"""Notions: by hand, against fairlearn's static metrics, single outcomes and batches, one's own."""
+"""Notions: by hand, against fairlearn's static metrics, single outcomes and batches, your own."""
 
+import copy
 import warnings
 from typing import Any
 
@@ -9,7 +10,17 @@ import numpy as np
 import pytest
 
 from elbert.errors import InvalidInputError
-from elbert.fairness import NOTIONS, Criterion, Notion, benefit_rate, bias, get_notion, impact_ratio
+from elbert.fairness import (
+    NOTIONS,
+    Criterion,
+    Notion,
+    benefit_rate,
+    benefit_report,
+    bias,
+    get_notion,
+    impact_ratio,
+    register_notion,
+)
 
 with warnings.catch_warnings():  # fairlearn's own imports may warn of its dependencies' changes
     warnings.simplefilter("ignore")
@@ -103,7 +114,7 @@ def test_a_probability_counts_as_the_expected_amount():
     np.testing.assert_array_equal(total.demand, [[1, 0], [1, 0]])
 
 
-def test_a_notion_of_ones_own():
+def test_your_own_notion():
     served = Notion("served", Criterion("in time", supply=lambda days, _: days <= 3, demand=lambda days, _: days >= 0))
     total = served.total([0, 0, 1], [2, 9, 3], groups=2)
     np.testing.assert_array_equal(total.supply, [[1, 1]])
@@ -136,9 +147,42 @@ def test_names_are_found_and_the_nearest_is_offered():
         get_notion("equal_oportunity")
 
 
+def same(decision, _):
+    return decision
+
+
+def test_a_registered_notion_is_known_by_its_name(monkeypatch):
+    monkeypatch.setattr("elbert.fairness.notions.NOTIONS", dict(NOTIONS))
+    mine = register_notion(Notion("mine", Criterion("my rate", same, same)))
+    assert get_notion("mine") is mine
+    assert benefit_report([[1, 2], [2, 1]], [[3, 3], [3, 3]], notion="mine").criteria[0].criterion == "my rate"
+    assert register_notion(Notion("mine", Criterion("my rate", same, same))) == mine  # the equal one again
+    for other in (Notion("mine", Criterion("other rate", same, same)), Notion("equal-opportunity", *mine.criteria)):
+        with pytest.raises(InvalidInputError, match=f"Another notion is called '{other.name}'"):
+            register_notion(other)
+    assert get_notion("equal-opportunity") is EO
+    with pytest.raises(InvalidInputError, match="Give a Notion"):
+        register_notion("mine")  # pyright: ignore[reportArgumentType]
+
+
+def test_only_published_notions_are_sent_to_another_process_by_name(monkeypatch):
+    """There, a notion that was registered here is not known by its name. Copying takes the way that pickling takes."""
+    monkeypatch.setattr("elbert.fairness.notions.NOTIONS", dict(NOTIONS))
+    mine = register_notion(Notion("mine", Criterion("my rate", same, same)))
+    assert copy.copy(EO) is EO
+    assert copy.copy(mine) == mine
+    assert copy.copy(mine) is not mine
+
+
+def test_one_outcome_without_any_axis():
+    total = NOTIONS["accuracy-parity"].total(0, 1, 1, groups=2)
+    np.testing.assert_array_equal(total.supply, [[1, 0]])
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: NOTIONS["accuracy-parity"].total(0, 1, 1, groups=10**12), "groups is 1000000000000"),
         (lambda: EO.total([0], [1], groups=2), "needs to know who was qualified"),
         (lambda: EO.total([0, 2], [1, 1], [1, 1], groups=2), "group runs from 0 to 2"),
         (lambda: EO.total([-1], [1], [1], groups=2), "group runs from -1"),

@@ -1,4 +1,4 @@
-"""The penalty h and its slope: closed forms, finite differences in float64, several criteria, one's own h."""
+"""The penalty h and its slope: closed forms, finite differences in float64, several criteria, your own h."""
 
 import jax
 import jax.numpy as jnp

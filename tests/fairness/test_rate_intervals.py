@@ -26,7 +26,7 @@ def test_delta_method_by_hand():
     np.testing.assert_array_equal(found.rate, [[0.6, 0.5]])
     # group 0: residuals (S - 0.6 D) / (10 / 3) = (-0.06, 0.18, -0.12); mean 0, variance 0.0504 / 2
     error = np.sqrt(0.0252 / 3)
-    half = stats.t.ppf(0.975, 2) * error
+    half = stats.t.ppf(0.975, 10**2 / (4 + 16 + 16) - 1) * error
     assert found.standard_error[0, 0] == pytest.approx(error, rel=1e-12)
     assert found.low[0, 0] == pytest.approx(0.6 - half, rel=1e-12)
     assert found.high[0, 0] == pytest.approx(0.6 + half, rel=1e-12)
@@ -37,7 +37,7 @@ def test_jackknife_by_hand():
     left_out = np.array([5 / 8, 3 / 6, 4 / 6])
     error = np.sqrt(2 / 3 * ((left_out - left_out.mean()) ** 2).sum())
     centre = 3 * 0.6 - 2 * left_out.mean()
-    half = stats.t.ppf(0.975, 2) * error
+    half = stats.t.ppf(0.975, 10**2 / (4 + 16 + 16) - 1) * error
     assert found.standard_error[0, 0] == pytest.approx(error, rel=1e-12)
     assert found.high[0, 0] == pytest.approx(centre + half, rel=1e-12)
 
@@ -201,7 +201,7 @@ def test_mean_interval_agrees_with_scipy():
     assert mean_interval([2.0]) == (2.0, None, None)
 
 
-def test_precise_numbers_stay_precise_beside_jax_arrays():
+def test_precise_numbers_stay_precise_next_to_jax_arrays():
     totals = EpisodeTotals.of(np.array([[16777217.0, 1.0]]), jnp.array([[2.0**25, 1.0]]))
     assert totals.supply[0, 0, 0] == 16777217.0
 
@@ -245,7 +245,12 @@ def test_the_same_seed_gives_the_same_numbers():
         (lambda: jax.jit(lambda s: EpisodeTotals.of(s, DEMAND))(SUPPLY), "no values yet"),
         (lambda: EpisodeTotals.of(np.ma.masked_less(SUPPLY, 2), DEMAND), "masked array"),
         (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), confidence=95), "confidence is 95"),
-        (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), confidence=0.9999), "at most 0.999"),
+        (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), confidence=0.9999), "from 0.5 to 0.999"),
+        (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), confidence=0.01), "from 0.5 to 0.999"),
+        (lambda: mean_interval([1.0, 2.0], confidence=0.01), "from 0.5 to 0.999"),
+        (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), resamples=10**9), "resamples is 1000000000"),
+        (lambda: EpisodeTotals.of(np.full((9, 2), 1e200), np.full((9, 2), 1e-200)), "too large or too small"),
+        (lambda: EpisodeTotals.of(np.full((9, 2), 1e-300), DEMAND[:1].repeat(9, 0)), "too large or too small"),
         (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), confidence="95"), "confidence is '95'"),  # pyright: ignore[reportArgumentType]
         (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), seed=-1), "seed is -1"),
         (lambda: estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND), resamples=-5), "resamples is -5"),

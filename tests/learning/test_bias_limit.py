@@ -236,7 +236,7 @@ def test_the_limit_is_held_and_its_price_found(max_bias):
     assert f"bias <= {max_bias:g}" in str(seen)
     shown = seen.to_dict()["limit"]
     assert set(shown) == {"max_bias", "verdict", "p_refute", "p_confirm", "left_out", "price"}
-    assert "0.01 more would be worth" in str(seen)
+    assert "Raising the limit by 0.01 would gain about" in str(seen)
 
 
 def test_a_limit_that_nothing_breaks_costs_nothing():

@@ -61,7 +61,7 @@ def resolve(
     firsts = given | {name: values[0] for name, values in grid.items()}
     kind, fields = _class_of(method)
     kind = kind.variant(firsts)
-    check_names(kind, firsts)
+    check_names(method, firsts)
     base, described = preset_for(preset, env, kind), kind.settings()
     fixed = {name: value for name, value in fields.items() if name in described}
     kind.check_given(firsts, base.method | fixed)
@@ -85,18 +85,18 @@ def resolve(
 
 def check_names(method: MethodLike, names: Iterable[str]) -> None:
     """Refuse names that are no settings, or settings that have no effect with this method."""
-    kind, _ = _class_of(method)
+    chosen, fields = _class_of(method)
     names = list(names)
-    kind = kind.variant(dict.fromkeys(names))
+    kind = chosen.variant(dict.fromkeys(names))
     learner, own = settings_of(Settings), kind.settings()
     others = {name for other in _all_methods() for name in (*other.settings(), *other.uses)} - {*own, *kind.uses}
     for name in names:
         if name in others:
-            label = getattr(method, "__name__", method) if callable(method) else method
-            beside = f"{label} under max_bias" if kind is not _class_of(method)[0] else label
+            label = getattr(fields.get("function"), "__name__", kind.name)
+            under = "" if kind is chosen else f" under {', '.join(set(kind.settings()) - set(chosen.settings()))}"
             uses = ", ".join((*own, *kind.uses)) or "no such setting"
             raise InvalidInputError(
-                f"{name} has no effect with {beside}, which uses {uses}. Leave it out, or choose another method."
+                f"{name} has no effect with {label}{under}, which uses {uses}. Leave it out, or choose another method."
             )
         if name not in learner and name not in own:
             raise unknown_name("setting", name, [*own, *learner])

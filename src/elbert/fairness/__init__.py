@@ -6,11 +6,11 @@ This room knows no environment, no network and no file: arrays of supply and dem
 - `penalties`: the penalty h of rates and its slope.
 - `notions`: from decisions about people to supply and demand.
 - `stepwise`: the step-wise notions of the earlier literature, to compare with.
-- `episodes`, `intervals`, `spread`, `inference`, `seeds`: statistics from per-episode totals and across training seeds.
-- `benefits`: all of it in one result object.
+- `episode_totals`, `pooled_rates`, `rate_intervals`: rates from per-episode totals, with intervals.
+- `noise`, `true_range`, `bias_inference`: how far apart the rates truly are, and whether that is within a limit.
+- `benefit_report`: all of it in one result object.
 """
 
-from elbert.fairness.across_seeds import SeedSummary, interquartile_mean, summarise_seeds
 from elbert.fairness.arrays import Array, ArrayLike
 from elbert.fairness.benefit_report import BenefitReport, CriterionBenefit, GroupBenefit, benefit_report
 from elbert.fairness.bias_inference import (
@@ -32,6 +32,7 @@ from elbert.fairness.notions import (
     Criterion,
     Notion,
     get_notion,
+    register_notion,
 )
 from elbert.fairness.penalties import Penalty, penalty_slope, squared_bias
 from elbert.fairness.rate_intervals import MeanEstimate, RateEstimates, estimate_rates, mean_interval
@@ -42,6 +43,7 @@ from elbert.fairness.rates import (
     centred_soft_bias,
     impact_ratio,
     long_term_benefit_rate,
+    ratio,
     soft_bias,
     totals,
 )
@@ -69,7 +71,6 @@ __all__ = [
     "Notion",
     "Penalty",
     "RateEstimates",
-    "SeedSummary",
     "Totals",
     "benefit_rate",
     "benefit_report",
@@ -82,14 +83,14 @@ __all__ = [
     "estimate_rates",
     "get_notion",
     "impact_ratio",
-    "interquartile_mean",
     "long_term_benefit_rate",
     "mean_interval",
     "penalty_slope",
+    "ratio",
+    "register_notion",
     "soft_bias",
     "squared_bias",
     "stepwise_difference",
     "stepwise_squared_difference",
-    "summarise_seeds",
     "totals",
 ]

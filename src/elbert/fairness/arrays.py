@@ -85,7 +85,7 @@ def check_amounts(supply: np.ndarray[Any, Any], demand: np.ndarray[Any, Any], *,
     _refuse("supply", supply, ~np.isfinite(supply), "is not finite", mend)
     _refuse("demand", demand, ~np.isfinite(demand), "is not finite", mend)
     _refuse("demand", demand, demand < 0, "is negative", "Demand is an amount due: zero or more.")
-    harm = "Supply is a benefit given: zero or more. A harm can be a criterion of its own."
+    harm = "Supply is a benefit given: zero or more. Count a harm under a separate criterion."
     _refuse("supply", supply, supply < 0, "is negative", harm)
     if bounded:
         order = "Under this notion nobody receives more than is due; is the order of the arguments supply, demand?"

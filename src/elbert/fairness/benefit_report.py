@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elbert import tables
+from elbert.errors import ElbertError
 from elbert.fairness.arrays import ArrayLike
 from elbert.fairness.bias_inference import (
     BiasEstimate,
@@ -17,23 +18,15 @@ from elbert.fairness.bias_inference import (
     estimate_bias,
     estimate_impact_ratio,
 )
-from elbert.fairness.episode_totals import EpisodeTotals, NotEstimable
+from elbert.fairness.episode_totals import EpisodeTotals, NotEstimable, count
 from elbert.fairness.notions import Notion
-from elbert.fairness.rate_intervals import (
-    DEFAULT_RESAMPLES,
-    IntervalMethod,
-    Pooled,
-    RateEstimates,
-    estimate_rates,
-    pool,
-)
+from elbert.fairness.pooled_rates import Pooled, as_confidence, pool
+from elbert.fairness.rate_intervals import DEFAULT_RESAMPLES, IntervalMethod, RateEstimates, estimate_rates
+from elbert.fairness.report_notes import notes_on
 
 if TYPE_CHECKING:
     import polars
     from rich.console import RenderableType
-
-FEW_EPISODES = 20
-"""Below this many episodes a report says that its intervals are approximate."""
 
 CAUTION = (
     "A small bias says that these rates were alike in these episodes. It does not say that the labels, the groups or "
@@ -51,6 +44,8 @@ class GroupBenefit:
     high: float | None
     supply: float  # mean total per episode
     demand: float  # mean total per episode
+    effective_episodes: float  # how many episodes of equal demand the demand weighs as much as
+    reliable: bool  # whether that is enough for the interval to be taken at its word
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ class BenefitReport:
     """Long-term benefit rates, bias and impact ratio with their uncertainty, and what is not estimable.
 
     `print(report)` shows a table, `to_dict()` and `to_json()` give it to programs, `to_frame()` to analysts, and
-    `test(limit)` asks whether the bias is within a limit.
+    `test(max_bias)` asks whether the bias is within a limit.
     """
 
     episodes: int
@@ -79,11 +74,10 @@ class BenefitReport:
     notes: tuple[str, ...]
     totals: EpisodeTotals = field(compare=False, repr=False)
 
-    def test(self, limit: float, *, confidence: float | None = None, seed: int = 0) -> BiasTest:
-        """Whether these episodes confirm or refute "bias <= limit"; see `bias_limit_test`."""
-        return bias_limit_test(
-            self.totals, limit, confidence=self.confidence if confidence is None else confidence, seed=seed
-        )
+    def test(self, max_bias: float, *, confidence: float | None = None, seed: int = 0) -> BiasTest:
+        """Whether these episodes confirm or refute "bias <= max_bias"; see `bias_limit_test`."""
+        confidence = self.confidence if confidence is None else confidence
+        return bias_limit_test(self.totals, max_bias, confidence=confidence, seed=seed)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain numbers, strings, lists and dicts; None where something is not estimable."""
@@ -93,20 +87,22 @@ class BenefitReport:
             "method": self.method,
             "criteria": [
                 {
-                    "criterion": part.criterion,
+                    "criterion": result.criterion,
                     "bias": {
-                        "estimate": part.bias.estimate,
-                        "debiased": part.bias.debiased,
-                        "ci": _pair(part.bias.low, part.bias.high),
-                        "noise_floor": part.bias.noise_floor,
-                        "noise_floor_high": part.bias.noise_floor_high,
-                        "highest": part.bias.highest,
-                        "lowest": part.bias.lowest,
+                        "estimate": result.bias.estimate,
+                        "debiased": result.bias.debiased,
+                        "ci": _pair(result.bias.low, result.bias.high),
+                        "noise_floor": result.bias.noise_floor,
+                        "noise_floor_high": result.bias.noise_floor_high,
+                        "highest": result.bias.highest,
+                        "lowest": result.bias.lowest,
+                        "left_out": list(result.bias.left_out),
+                        "reliable": result.bias.reliable,
                     },
                     "impact_ratio": {
-                        "estimate": part.impact_ratio.estimate,
-                        "debiased": part.impact_ratio.debiased,
-                        "ci": _pair(part.impact_ratio.low, part.impact_ratio.high),
+                        "estimate": result.impact_ratio.estimate,
+                        "debiased": result.impact_ratio.debiased,
+                        "ci": _pair(result.impact_ratio.low, result.impact_ratio.high),
                     },
                     "groups": [
                         {
@@ -115,11 +111,13 @@ class BenefitReport:
                             "ci": _pair(row.low, row.high),
                             "supply": row.supply,
                             "demand": row.demand,
+                            "effective_episodes": row.effective_episodes,
+                            "reliable": row.reliable,
                         }
-                        for row in part.groups
+                        for row in result.groups
                     ],
                 }
-                for part in self.criteria
+                for result in self.criteria
             ],
             "not_estimable": [asdict(entry) for entry in self.not_estimable],
             "notes": list(self.notes),
@@ -131,74 +129,72 @@ class BenefitReport:
 
     def to_frame(self) -> "polars.DataFrame":
         """One row per criterion and group, as a polars frame; unknown numbers are null. Bias is in `to_dict()`."""
-        import polars
+        try:
+            import polars
+        except ImportError as error:
+            raise ElbertError("to_frame() needs polars. Install it: pip install 'elbert[frames]'.") from error
 
-        reasons = {(e.criterion, e.group): e.reason for e in self.not_estimable}
+        reasons = {(entry.criterion, entry.group): entry.reason for entry in self.not_estimable}
         rows = [
-            {
-                "criterion": part.criterion,
-                **asdict(row),
-                "reason": reasons.get((part.criterion, row.group)),
-            }
-            for part in self.criteria
-            for row in part.groups
+            {"criterion": result.criterion, **asdict(row), "reason": reasons.get((result.criterion, row.group))}
+            for result in self.criteria
+            for row in result.groups
         ]
-        number = dict.fromkeys(("rate", "low", "high", "supply", "demand"), polars.Float64)
-        schema = {"criterion": polars.String, "group": polars.String, **number, "reason": polars.String}
+        numbers = dict.fromkeys(("rate", "low", "high", "supply", "demand", "effective_episodes"), polars.Float64)
+        text = polars.String
+        schema = {"criterion": text, "group": text, **numbers, "reliable": polars.Boolean, "reason": text}
         return polars.DataFrame(rows, schema=schema)
 
     def __rich__(self) -> "RenderableType":
-        """The table for a rich console."""
-        from rich.console import Group
-
-        return Group(*(self._table(part) for part in self.criteria), *self._footer())
+        """The tables for a rich console."""
+        return self._page().__rich__()
 
     def __str__(self) -> str:
-        """The table as plain text, 100 columns wide at most."""
-        from rich.console import Console
+        """The tables as plain text, 100 columns wide at most."""
+        return str(self._page())
 
-        console = Console(file=StringIO(), width=100, color_system=None, legacy_windows=False)
-        console.print(self)
-        text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-        return "\n".join(line.rstrip() for line in text.splitlines())
+    def _page(self) -> tables.Page:
+        shown = [table for result in self.criteria for table in (self._rates(result), self._range(result))]
+        remarks = "\n".join(f"* {entry}" for entry in (*self.notes, *self.not_estimable))
+        source = f"From {count(self.episodes, 'episode')}. {CAUTION}"
+        return tables.Page((*shown, "", *([remarks, ""] if remarks else []), source))
 
-    def _table(self, part: CriterionBenefit) -> "RenderableType":
-        from rich import box
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
+    def _rates(self, result: CriterionBenefit) -> tables.Table:
+        """One row per group."""
+        numbers = ("rate", f"{100 * self.confidence:g} % interval", "supply / episode", "demand / episode")
+        rows = tuple(
+            (
+                row.group,
+                tables.number(row.rate, unknown="not estimable"),
+                tables.interval(row.low, row.high),
+                f"{row.supply:,.6g}",
+                f"{row.demand:,.6g}",
+            )
+            for row in result.groups
+        )
+        columns = (tables.Column("group"), *(tables.Column(name, right=True) for name in numbers))
+        return tables.Table(columns, rows, title=result.criterion)
 
-        percent = f"{100 * self.confidence:g} % interval"
-        table = Table(box=box.SIMPLE_HEAD, title=Text(part.criterion), title_justify="left", title_style="bold")
-        table.add_column("group")
-        for title in ("rate", percent, "supply / episode", "demand / episode"):
-            table.add_column(title, justify="right")
-        for row in part.groups:
-            known = _number(row.rate) if row.rate is not None else "not estimable"
-            amounts = _amount(row.supply), _amount(row.demand)
-            table.add_row(*(Text(cell) for cell in (row.group, known, _interval(row.low, row.high), *amounts)))
-        bias, ratio = part.bias, part.impact_ratio
-        lines = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 1))
-        if bias.estimate is None:
-            lines.add_row("bias", "not estimable")
-        else:
-            lines.add_row("bias, as seen", _number(bias.estimate), "", Text(f"{bias.highest} - {bias.lowest}"))
-        if bias.debiased is not None and bias.noise_floor is not None:
-            floor = f"equal groups would show {_number(bias.noise_floor)} by chance"
-            lines.add_row("bias, debiased", _number(bias.debiased), _interval(bias.low, bias.high), floor)
+    def _range(self, result: CriterionBenefit) -> tables.Table:
+        """How far apart the groups are."""
+        bias, ratio, percent = result.bias, result.impact_ratio, f"{100 * self.confidence:g} % interval"
+        without = f", without {', '.join(bias.left_out)}" if bias.left_out else ""
+        rows = [("bias", "not estimable", "")]
+        if bias.estimate is not None:
+            rows = [("bias, as seen", tables.number(bias.estimate), f"{bias.highest} - {bias.lowest}{without}")]
+        if bias.debiased is not None:
+            chance = f"equal groups would show {tables.number(bias.noise_floor)} by chance"
+            rows.append((f"bias, {percent}", tables.interval(bias.low, bias.high), ""))
+            rows.append(("bias, debiased", tables.number(bias.debiased), chance))
         if ratio.estimate is None:
-            lines.add_row("impact ratio", "not estimable")
+            rows.append(("impact ratio", "not estimable", ""))
         else:
-            lines.add_row("impact ratio, as seen", _number(ratio.estimate), "", Text(f"{bias.lowest} / {bias.highest}"))
+            ends = f"{bias.lowest} / {bias.highest}{without}"
+            rows.append(("impact ratio, as seen", tables.number(ratio.estimate), ends))
         if ratio.debiased is not None:
-            lines.add_row("impact ratio, debiased", _number(ratio.debiased), _interval(ratio.low, ratio.high))
-        return Group(table, lines)
-
-    def _footer(self) -> "list[RenderableType]":
-        from rich.text import Text
-
-        head = Text(f"\nFrom {self.episodes} episode{'' if self.episodes == 1 else 's'}. {CAUTION}")
-        return [head, *(Text(f"* {entry}") for entry in (*self.not_estimable, *self.notes))]
+            rows.append((f"impact ratio, {percent}", tables.interval(ratio.low, ratio.high), ""))
+            rows.append(("impact ratio, debiased", tables.number(ratio.debiased), ""))
+        return tables.facts(rows)
 
 
 def benefit_report(
@@ -223,67 +219,45 @@ def benefit_report(
         criteria: a name per criterion.
         notion: a notion or its name: names the criteria and refuses supply above demand where it forbids that.
         method: how the intervals of rates are found, see `estimate_rates`.
-        confidence: of every interval.
+        confidence: of every interval, from 0.5 to 0.999.
         resamples: draws of the bootstrap.
-        seed: of the bootstrap and of the simulated noise; the same seed gives the same report.
+        seed: seed of the bootstrap and of the simulated noise; the same seed gives the same report.
     """
+    confidence = as_confidence(confidence)
     totals = EpisodeTotals.of(supply, demand, groups=groups, criteria=criteria, notion=notion)
-    rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed)
-    biases, unknown_bias = estimate_bias(totals, confidence=confidence, seed=seed)
-    ratios, unknown_ratio = estimate_impact_ratio(totals, confidence=confidence, seed=seed)
-    parts = tuple(
-        CriterionBenefit(name, _group_rows(totals, rates, c), biases[c], ratios[c])
-        for c, name in enumerate(totals.criteria)
-    )
+    pooled = pool(totals, confidence=confidence)
+    rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed, pooled=pooled)
+    biases, unknown_biases = estimate_bias(totals, confidence=confidence, seed=seed, pooled=pooled)
+    ratios, unknown_ratios = estimate_impact_ratio(totals, confidence=confidence, seed=seed, pooled=pooled)
     return BenefitReport(
-        totals.episodes,
-        confidence,
-        method,
-        parts,
-        (*rates.unknown, *unknown_bias, *unknown_ratio),
-        _notes(totals, pool(totals, confidence=confidence), biases),
-        totals,
+        episodes=totals.episodes,
+        confidence=confidence,
+        method=method,
+        criteria=tuple(
+            CriterionBenefit(name, _group_rows(totals, pooled, rates, c), biases[c], ratios[c])
+            for c, name in enumerate(totals.criteria)
+        ),
+        not_estimable=(*rates.unknown, *unknown_biases, *unknown_ratios),
+        notes=notes_on(totals, pooled, biases),
+        totals=totals,
     )
 
 
-def _group_rows(totals: EpisodeTotals, rates: RateEstimates, c: int) -> tuple[GroupBenefit, ...]:
+def _group_rows(totals: EpisodeTotals, pooled: Pooled, rates: RateEstimates, c: int) -> tuple[GroupBenefit, ...]:
     supply, demand = totals.supply[:, c].mean(axis=0), totals.demand[:, c].mean(axis=0)
     return tuple(
         GroupBenefit(
-            group,
-            _known(rates.rate[c, g]),
-            _known(rates.low[c, g]),
-            _known(rates.high[c, g]),
-            float(supply[g]),
-            float(demand[g]),
+            group=group,
+            rate=_known(rates.rate[c, g]),
+            low=_known(rates.low[c, g]),
+            high=_known(rates.high[c, g]),
+            supply=float(supply[g]),
+            demand=float(demand[g]),
+            effective_episodes=float(pooled.effective[c, g]),
+            reliable=bool(pooled.reliable[c, g]),
         )
         for g, group in enumerate(totals.groups)
     )
-
-
-def _notes(totals: EpisodeTotals, pooled: Pooled, biases: Sequence[BiasEstimate]) -> tuple[str, ...]:
-    """What a reader of the numbers should know and cannot see in them."""
-    notes = []
-    for c, (criterion, bias) in enumerate(zip(totals.criteria, biases, strict=True)):
-        notes += [
-            f"{criterion}, group {totals.groups[g]}: the rate was the same in all {pooled.with_demand[c, g]} episodes "
-            f"with demand. Up to {100 * pooled.unseen[c, g]:.2g} % of episodes could differ without any having been "
-            "seen; the intervals allow for that."
-            for g in np.flatnonzero(pooled.still[c])
-        ]
-        apart = [totals.groups[g] for g in np.flatnonzero(~pooled.compared[c] & (pooled.with_demand[c] > 0))]
-        if apart:
-            notes.append(
-                f"{criterion}, group {', '.join(apart)}: left out of bias and impact ratio, having too little demand."
-            )
-        if bias.debiased is not None and bias.debiased < 0:
-            notes.append(f"{criterion}: a debiased bias below 0 means that equal groups would differ more by chance.")
-    if 1 < totals.episodes < FEW_EPISODES:
-        notes.append(
-            f"{totals.episodes} episodes are few: intervals are approximate below about {FEW_EPISODES}, less so for "
-            "groups whose demand is even."
-        )
-    return tuple(notes)
 
 
 def _known(value: float) -> float | None:
@@ -292,15 +266,3 @@ def _known(value: float) -> float | None:
 
 def _pair(low: float | None, high: float | None) -> list[float] | None:
     return None if low is None or high is None else [low, high]
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}"
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.6g}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{_number(low)} .. {_number(high)}"

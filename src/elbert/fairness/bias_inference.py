@@ -1,18 +1,22 @@
 """What episodes say about the bias: estimate, upward bias removed, interval, noise floor, and a test of a limit."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import stdtr
 
-from elbert.checks import as_number
+from elbert.checks import as_number, as_seed
 from elbert.errors import NotEstimableError
 from elbert.fairness.episode_totals import EpisodeTotals, Floats, NotEstimable, count
-from elbert.fairness.rate_intervals import Pooled, check_statistics, pool
-from elbert.fairness.true_range import Noise, draws_for, estimate_spread, exceeds, noise_of
+from elbert.fairness.noise import draw_noise, draws_for
+from elbert.fairness.pooled_rates import Pooled, as_confidence, pool, power_of_two
+from elbert.fairness.true_range import RangeTest, Spread
 
 Verdict: TypeAlias = Literal["confirmed", "not refuted", "refuted", "not estimable"]
+
+_SMALLEST_ERROR, _LARGEST_LIMIT = 1e-15, 1e100
+"""In units of the largest rate: no error is smaller than the rounding of that rate, and no limit needs to be larger."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +24,16 @@ class BiasEstimate:
     """The bias under one criterion; None where the data do not say."""
 
     criterion: str
-    estimate: float | None  # max - min of the rates: too large on average
-    debiased: float | None  # with the upward bias removed; below 0 where noise alone would show more
-    low: float | None
-    high: float | None
-    noise_floor: float | None  # what this many episodes show on average if the true bias is 0
-    noise_floor_high: float | None  # what they show at most then, with the given confidence
-    highest: str | None  # the group with the highest rate
-    lowest: str | None  # the group with the lowest rate
+    estimate: float | None = None  # max - min of the rates: too large on average
+    debiased: float | None = None  # with the upward bias removed, leaning low; below 0 where noise alone shows more
+    low: float | None = None
+    high: float | None = None
+    noise_floor: float | None = None  # what this many episodes show on average if the true bias is 0
+    noise_floor_high: float | None = None  # what they show at most then, with the given confidence
+    highest: str | None = None  # the group with the highest rate
+    lowest: str | None = None  # the group with the lowest rate
+    left_out: tuple[str, ...] = ()  # groups that are not compared: no demand, or demand in one episode only
+    reliable: bool = False  # whether enough episodes carry every compared group's demand
 
 
 @dataclass(frozen=True)
@@ -35,165 +41,218 @@ class ImpactRatioEstimate:
     """Lowest over highest rate under one criterion; None where the data do not say."""
 
     criterion: str
-    estimate: float | None  # too small on average
-    debiased: float | None  # with that bias removed; at most 1
-    low: float | None
-    high: float | None
+    estimate: float | None = None  # too small on average
+    debiased: float | None = None  # with that bias removed, leaning high; at most 1
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
 class BiasTest:
     """Whether episodes confirm or refute that the bias is at most a limit."""
 
-    limit: float
+    max_bias: float
     verdict: Verdict
-    p_refute: float | None  # small: the bias is above the limit
-    p_confirm: float | None  # small: the bias is at most the limit
-    level: float  # probability of a wrong verdict that was accepted
-    left_out: tuple[str, ...]  # "group, criterion" of groups with too little demand to be compared
+    p_refute: float | None = None  # small: the bias is above the limit
+    p_confirm: float | None = None  # small: the bias is at most the limit; 1 if a group with demand is left out
+    level: float = 0.0  # probability of a wrong verdict that was accepted
+    left_out: tuple[str, ...] = ()  # "group, criterion" of groups with too little demand to be compared
+    reliable: bool = False  # whether enough episodes carry every compared group's demand
 
     def __str__(self) -> str:
         """One line: the claim, the verdict and its p-values."""
         if self.p_refute is None or self.p_confirm is None:
-            return f"bias <= {self.limit:g}: {self.verdict}"
-        apart = f"; without {', '.join(self.left_out)}" if self.left_out else ""
+            return f"bias <= {self.max_bias:g}: {self.verdict}"
+        without = f"; without {', '.join(self.left_out)}" if self.left_out else ""
+        caution = "" if self.reliable else "; unreliable: too few episodes carry the demand of a group"
         return (
-            f"bias <= {self.limit:g}: {self.verdict} "
-            f"(p to refute {self.p_refute:.3g}, p to confirm {self.p_confirm:.3g}{apart})"
+            f"bias <= {self.max_bias:g}: {self.verdict} "
+            f"(p to refute {self.p_refute:.3g}, p to confirm {self.p_confirm:.3g}{without}{caution})"
         )
 
 
-class _Criterion(NamedTuple):
-    """One criterion's comparable groups."""
+class _Comparison(NamedTuple):
+    """The comparable groups of one criterion."""
 
-    name: str
+    criterion: str
     groups: tuple[str, ...]
+    left_out: tuple[str, ...]
+    complete: bool  # whether every group with demand is among them
+    reliable: bool
     rate: Floats  # [compared]
-    residuals: Floats  # [episodes, compared]
+    directions: Floats  # [episodes, compared]
     error: Floats  # [compared]
-    counts: Any  # [compared] episodes with supply or demand
+    freedom: Floats  # [compared]
 
-    def noise(self, tail: float, seed: int, scale: Floats | float = 1.0) -> Noise:
-        """Noise of rate * scale, drawn so that quantiles with this probability beyond them mean something."""
+    def tested(self, z: Floats, error: Floats, *, tail: float, seed: int) -> "tuple[RangeTest, float]":
+        """The test of the range of z, and the unit that it computes in.
+
+        The unit is a power of two of the size of the largest number, so it changes no digit but keeps squares finite.
+        """
+        unit = float(power_of_two(np.abs([*z, *error]).max()))
+        error = np.maximum(error / unit, _SMALLEST_ERROR)
         draws = draws_for(len(self.groups), tail)
-        return noise_of(self.residuals * scale, self.error * scale, self.counts, draws=draws, seed=seed)
+        return RangeTest(z / unit, draw_noise(self.directions, error, self.freedom, draws=draws, seed=seed)), unit
+
+    def spread(self, z: Floats, error: Floats, *, confidence: float, seed: int) -> Spread:
+        """The range of the true values behind z."""
+        test, unit = self.tested(z, error, tail=1 - confidence, seed=seed)
+        return Spread(*(unit * value for value in test.spread(confidence)))
+
+    def p_above(self, limit: float, *, tail: float, seed: int) -> float:
+        """The p-value of "the bias is at most the limit"."""
+        test, unit = self.tested(self.rate, self.error, tail=tail, seed=seed)
+        return test.p_exceeds(min(limit / unit, _LARGEST_LIMIT))
+
+    def p_within(self, limit: float) -> float:
+        """The largest p-value of "|z_i - z_j| > limit" over all pairs, with the smaller group's degrees of freedom.
+
+        A group that cannot be compared may differ by any amount, so its pairs have a p-value of 1.
+        """
+        if not self.complete:
+            return 1.0
+        unit = float(power_of_two(np.maximum(self.rate, self.error).max()))
+        rate, errors = self.rate / unit, np.maximum(self.error / unit, _SMALLEST_ERROR)
+        i, j = np.triu_indices(len(self.groups), k=1)
+        correlation = (self.directions.T @ self.directions)[i, j]
+        first, second = errors[i], errors[j]
+        error = np.sqrt(np.maximum(first**2 + second**2 - 2 * correlation * first * second, 0.0))
+        beyond = np.abs(rate[i] - rate[j]) - min(limit / unit, _LARGEST_LIMIT)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(error > 0, beyond / error, np.where(beyond >= 0, 0.0, -np.inf))
+        return float(stdtr(np.minimum(self.freedom[i], self.freedom[j]), t).max())
 
 
 def estimate_bias(
-    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0
+    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0, pooled: Pooled | None = None
 ) -> tuple[tuple[BiasEstimate, ...], tuple[NotEstimable, ...]]:
     """b = max_g z_g - min_g z_g per criterion, its upward bias removed, with an interval and the noise floor.
 
-    Groups without enough data to be compared are left out and named among what is not estimable. How the upward bias is
-    removed and the interval found is explained in `elbert.fairness.true_range`.
+    Groups without enough data to be compared are left out and named. How the upward bias is removed and the interval
+    found is explained in `elbert.fairness.true_range`.
+
+    Args:
+        totals: supply and demand per episode.
+        confidence: of the interval, from 0.5 to 0.999.
+        seed: seed of the simulated noise.
+        pooled: `pool(totals, confidence=confidence)`, if you have it already.
     """
-    check_statistics(confidence, seed)
-    pooled = pool(totals, confidence=confidence)
-    found, unknown = [], []
-    for c, name in enumerate(totals.criteria):
-        part = _comparable(totals, pooled, c)
-        if len(part.groups) < 2:
-            unknown.append(NotEstimable(name, None, "bias", _too_few(totals, part)))
-            found.append(BiasEstimate(name, None, None, None, None, None, None, None, None))
+    confidence, seed = as_confidence(confidence), as_seed(seed)
+    estimates, unknown = [], []
+    for comparison in _comparisons(totals, pooled or pool(totals, confidence=confidence)):
+        name, rate = comparison.criterion, comparison.rate
+        if len(comparison.groups) < 2:
+            unknown.append(NotEstimable(name, None, "bias", _too_few(totals, comparison)))
+            estimates.append(BiasEstimate(name, left_out=comparison.left_out))
             continue
-        ends = part.groups[int(part.rate.argmax())], part.groups[int(part.rate.argmin())]
+        numbers = {"estimate": float(np.ptp(rate))}
         if totals.episodes == 1:
             unknown.append(NotEstimable(name, None, "interval of the bias", "1 episode; at least 2 are needed"))
-            found.append(BiasEstimate(name, float(np.ptp(part.rate)), None, None, None, None, None, *ends))
-            continue
-        spread = estimate_spread(part.rate, part.noise(1 - confidence, seed), confidence=confidence)
-        high = min(spread.high, 1.0) if totals.bounded[c] else spread.high
-        found.append(
+        else:
+            spread = comparison.spread(rate, comparison.error, confidence=confidence, seed=seed)
+            largest = 1.0 if totals.bounded[totals.criteria.index(name)] else np.inf
+            numbers |= {"debiased": spread.debiased, "low": spread.low, "high": min(spread.high, largest)}
+            numbers |= {"noise_floor": spread.floor, "noise_floor_high": spread.floor_high}
+        estimates.append(
             BiasEstimate(
-                name, spread.estimate, spread.debiased, spread.low, high, spread.floor, spread.floor_high, *ends
+                name,
+                **numbers,
+                highest=comparison.groups[int(rate.argmax())],
+                lowest=comparison.groups[int(rate.argmin())],
+                left_out=comparison.left_out,
+                reliable=comparison.reliable,
             )
         )
-    return tuple(found), tuple(unknown)
+    return tuple(estimates), tuple(unknown)
 
 
 def estimate_impact_ratio(
-    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0
+    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0, pooled: Pooled | None = None
 ) -> tuple[tuple[ImpactRatioEstimate, ...], tuple[NotEstimable, ...]]:
-    """min_g z_g / max_g z_g per criterion, with an interval.
+    """min_g z_g / max_g z_g per criterion, with an interval. Arguments as in `estimate_bias`.
 
     The ratio is exp of minus the range of log rates, so its interval is that of a range on the logarithmic scale
     (`elbert.fairness.true_range`). A group that never received anything has no logarithm: the ratio is 0 and has no
     interval.
     """
-    check_statistics(confidence, seed)
-    pooled = pool(totals, confidence=confidence)
-    found, unknown = [], []
+    confidence, seed = as_confidence(confidence), as_seed(seed)
+    estimates, unknown = [], []
 
     def add(name: str, estimate: float | None, reason: str) -> None:
         what = "impact ratio" if estimate is None else "interval of the impact ratio"
         unknown.append(NotEstimable(name, None, what, reason))
-        found.append(ImpactRatioEstimate(name, estimate, None, None, None))
+        estimates.append(ImpactRatioEstimate(name, estimate))
 
-    for c, name in enumerate(totals.criteria):
-        part = _comparable(totals, pooled, c)
-        if len(part.groups) < 2:
-            add(name, None, _too_few(totals, part))
-        elif part.rate.max() == 0:
+    for comparison in _comparisons(totals, pooled or pool(totals, confidence=confidence)):
+        name, groups, rate = comparison.criterion, comparison.groups, comparison.rate
+        if len(groups) < 2:
+            add(name, None, _too_few(totals, comparison))
+        elif rate.max() == 0:
             add(name, None, f"no group received anything in {count(totals.episodes, 'episode')}")
-        elif part.rate.min() == 0:
-            add(name, 0.0, f"group {part.groups[int(part.rate.argmin())]} never received anything")
+        elif rate.min() == 0:
+            add(name, 0.0, f"group {groups[int(rate.argmin())]} never received anything")
         elif totals.episodes == 1:
-            add(name, float(part.rate.min() / part.rate.max()), "1 episode; at least 2 are needed")
+            add(name, float(rate.min() / rate.max()), "1 episode; at least 2 are needed")
         else:
-            noise = part.noise(1 - confidence, seed, 1 / part.rate)
-            spread = estimate_spread(np.log(part.rate), noise, confidence=confidence)
+            spread = comparison.spread(np.log(rate), comparison.error / rate, confidence=confidence, seed=seed)
             ranges = (spread.estimate, max(spread.debiased, 0.0), spread.high, spread.low)
-            found.append(ImpactRatioEstimate(name, *(float(np.exp(-value)) for value in ranges)))
-    return tuple(found), tuple(unknown)
+            estimates.append(ImpactRatioEstimate(name, *(float(np.exp(-value)) for value in ranges)))
+    return tuple(estimates), tuple(unknown)
 
 
-def bias_limit_test(totals: EpisodeTotals, limit: float, *, confidence: float = 0.95, seed: int = 0) -> BiasTest:
-    """Test "bias <= limit" from both sides, each with error probability 1 - confidence.
+def bias_limit_test(totals: EpisodeTotals, max_bias: float, *, confidence: float = 0.95, seed: int = 0) -> BiasTest:
+    """Test "bias <= max_bias" from both sides, each with error probability 1 - confidence.
 
     - refuted: estimates this far apart would be too rare if the bias were at most the limit. Several criteria: one
       above the limit refutes; their p-values are corrected for their number (Bonferroni).
     - confirmed: for every pair of groups under every criterion, a difference above the limit is rejected by a one-sided
-      t-test. Since all pairs must pass, no correction is needed (intersection-union test).
+      t-test. Since all pairs must pass, no correction is needed (intersection-union test). A group that had demand but
+      too little to be compared could differ by any amount, so with one of them nothing is confirmed.
     - not refuted: neither; more episodes are needed to tell.
     """
-    check_statistics(confidence, seed)
-    as_number(limit, "limit", "the largest acceptable bias, a number of at least 0", low=0.0, high=np.finfo(float).max)
+    confidence, seed = as_confidence(confidence), as_seed(seed)
+    need = "the largest acceptable bias, a number of at least 0"
+    max_bias = float(as_number(max_bias, "max_bias", need, low=0.0, high=np.finfo(float).max))
     if totals.episodes < 2:
         raise NotEstimableError("There is 1 episode. A test needs at least 2, and means more with 50.")
-    pooled = pool(totals, confidence=confidence)
-    parts = [_comparable(totals, pooled, c) for c in range(len(totals.criteria))]
-    for part in parts:
-        if len(part.groups) < 2:
-            raise NotEstimableError(f"The bias of {part.name} cannot be tested: {_too_few(totals, part)}.")
-    level = 1.0 - confidence
-    refute = min(exceeds(part.rate, part.noise(level / len(parts), seed), limit) for part in parts) * len(parts)
-    confirm = max(_pairwise_p(part, limit) for part in parts)
-    verdict: Verdict = "refuted" if refute <= level else "confirmed" if confirm <= level else "not refuted"
-    left_out = tuple(f"{totals.groups[g]}, {totals.criteria[c]}" for c, g in np.argwhere(~pooled.compared))
-    return BiasTest(limit, verdict, min(1.0, refute), confirm, level, left_out)
+    comparisons = _comparisons(totals, pool(totals, confidence=confidence))
+    for comparison in comparisons:
+        if len(comparison.groups) < 2:
+            reason = _too_few(totals, comparison)
+            raise NotEstimableError(f"The bias of {comparison.criterion} cannot be tested: {reason}.")
+    level, number = 1.0 - confidence, len(comparisons)
+    refute = number * min(each.p_above(max_bias, tail=level / number, seed=seed) for each in comparisons)
+    confirm = max(each.p_within(max_bias) for each in comparisons)
+    return BiasTest(
+        max_bias=max_bias,
+        verdict="refuted" if refute <= level else "confirmed" if confirm <= level else "not refuted",
+        p_refute=min(1.0, refute),
+        p_confirm=confirm,
+        level=level,
+        left_out=tuple(f"{group}, {each.criterion}" for each in comparisons for group in each.left_out),
+        reliable=all(each.reliable for each in comparisons),
+    )
 
 
-def _comparable(totals: EpisodeTotals, pooled: Pooled, c: int) -> _Criterion:
-    compared = pooled.compared[c]
-    groups = tuple(name for name, included in zip(totals.groups, compared, strict=True) if included)
-    parts = (pooled.rate[c], pooled.residuals[:, c], pooled.error[c], pooled.active[c])
-    return _Criterion(totals.criteria[c], groups, *(part[..., compared] for part in parts))
+def _comparisons(totals: EpisodeTotals, pooled: Pooled) -> list[_Comparison]:
+    """The comparable groups of each criterion."""
+    return [
+        _Comparison(
+            criterion=criterion,
+            groups=tuple(np.asarray(totals.groups)[mask].tolist()),
+            left_out=tuple(np.asarray(totals.groups)[~mask].tolist()),
+            complete=not (~mask & (pooled.with_demand[c] > 0)).any(),
+            reliable=bool(pooled.reliable[c][mask].all()),
+            rate=pooled.rate[c][mask],
+            directions=pooled.directions[:, c][:, mask],
+            error=pooled.error[c][mask],
+            freedom=pooled.freedom[c][mask],
+        )
+        for c, (criterion, mask) in enumerate(zip(totals.criteria, pooled.compared, strict=True))
+    ]
 
 
-def _too_few(totals: EpisodeTotals, part: _Criterion) -> str:
-    names = f" ({part.groups[0]})" if part.groups else ""
-    return f"{len(part.groups)} of {len(totals.groups)} groups{names} had enough demand; at least 2 are needed"
-
-
-def _pairwise_p(part: _Criterion, limit: float) -> float:
-    """The largest p-value of "|z_i - z_j| > limit" over all pairs, with the smaller group's degrees of freedom."""
-    size = np.sqrt((part.residuals**2).sum(axis=0))
-    unit = part.residuals / np.where(size > 0, size, 1.0)
-    i, j = np.triu_indices(len(part.groups), k=1)
-    correlation = (unit.T @ unit)[i, j]
-    first, second = part.error[i], part.error[j]
-    error = np.sqrt(np.maximum(first**2 + second**2 - 2 * correlation * first * second, 0.0))
-    beyond = np.abs(part.rate[i] - part.rate[j]) - limit
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(error > 0, beyond / error, np.where(beyond >= 0, 0.0, -np.inf))
-    return float(stdtr(np.minimum(part.counts[i], part.counts[j]) - 1, t).max())
+def _too_few(totals: EpisodeTotals, comparison: _Comparison) -> str:
+    groups = comparison.groups
+    names = f" ({groups[0]})" if groups else ""
+    return f"{len(groups)} of {len(totals.groups)} groups{names} had enough demand; at least 2 are needed"

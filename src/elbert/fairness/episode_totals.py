@@ -13,8 +13,12 @@ import numpy as np
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import ArrayLike, as_array, as_pair, has_values
 from elbert.fairness.notions import Notion, get_notion
+from elbert.fairness.rates import ratio
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+LARGEST = 1e250
+"""Totals and rates must lie between 1 / LARGEST and LARGEST, so that squares and products of them stay finite."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,19 @@ class EpisodeTotals:
     demand: Floats  # [episodes, criteria, groups]
     criteria: tuple[str, ...]
     groups: tuple[str, ...]
-    bounded: tuple[bool, ...]  # per criterion: whether a rate is at most 1
+    notion: Notion | None
 
     @property
     def episodes(self) -> int:
         """How many episodes there are."""
         return self.supply.shape[0]
+
+    @property
+    def bounded(self) -> tuple[bool, ...]:
+        """Per criterion: whether a rate is at most 1."""
+        if self.notion is None:
+            return (False,) * len(self.criteria)
+        return tuple(criterion.bounded for criterion in self.notion.criteria)
 
     @classmethod
     def of(
@@ -67,54 +78,25 @@ class EpisodeTotals:
             notion: names the criteria and refuses supply above demand where the notion forbids it.
         """
         notion = None if notion is None else get_notion(notion)
-        if not has_values(supply, demand):
-            raise InvalidInputError(
-                "supply and demand have no values yet: statistics cannot be traced by jax.jit, vmap or grad. Call them "
-                "on the arrays that the traced function returns."
-            )
-        given: Any = np.array(as_array(supply, "supply"), float)
-        due: Any = np.array(as_array(demand, "demand"), float)
-        as_pair(given, due)
-        if given.ndim == 2:
-            given, due = given[:, None, :], due[:, None, :]
-        if given.ndim != 3:
-            raise InvalidInputError(
-                f"supply and demand have shape {given.shape}. Give one total per episode: [episodes, groups] or "
-                "[episodes, criteria, groups]; totals() adds up over steps."
-            )
-        episodes, n_criteria, n_groups = given.shape
-        if episodes == 0:
-            raise InvalidInputError(f"There are no episodes (shape {given.shape}). Give at least one.")
-        if n_criteria == 0:
-            raise InvalidInputError(f"There are no criteria (shape {given.shape}). Give at least one.")
-        if n_groups < 2:
-            raise InvalidInputError(
-                "There is one group only, and bias compares groups. Give a column for each of at least two groups."
-            )
+        supplies, demands = _read(supply, demand)
+        _, n_criteria, n_groups = supplies.shape
         if notion is not None and len(notion.criteria) != n_criteria:
             raise InvalidInputError(
                 f"The notion {notion.name!r} has {len(notion.criteria)} criteria but the arrays have {n_criteria}."
             )
-        with np.errstate(over="ignore"):
-            if not np.isfinite(given.sum(axis=0) + due.sum(axis=0)).all():
-                raise InvalidInputError("The totals are too large to be added up. Count in larger units.")
-        bounded = tuple(c.bounded for c in notion.criteria) if notion else (False,) * n_criteria
-        for c, is_bounded in enumerate(bounded):
-            if is_bounded:
-                as_pair(given[:, c], due[:, c], bounded=True)
         if criteria is None and notion is not None:
-            criteria = [c.name for c in notion.criteria]
+            criteria = [criterion.name for criterion in notion.criteria]
         elif criteria is None:
             criteria = ["benefit rate"] if n_criteria == 1 else [f"benefit rate {c}" for c in range(n_criteria)]
-        given.setflags(write=False)
-        due.setflags(write=False)
-        return cls(
-            given,
-            due,
-            _names(criteria, n_criteria, "criteria"),
-            _names(range(n_groups) if groups is None else groups, n_groups, "groups"),
-            bounded,
+        totals = cls(
+            supply=supplies,
+            demand=demands,
+            criteria=_names(criteria, n_criteria, "criteria"),
+            groups=_names(range(n_groups) if groups is None else groups, n_groups, "groups"),
+            notion=notion,
         )
+        totals._check()
+        return totals
 
     def unknown_rates(self) -> tuple[NotEstimable, ...]:
         """Groups without demand, each with its reason and count."""
@@ -125,10 +107,56 @@ class EpisodeTotals:
             for c, g in np.argwhere(self.demand.sum(axis=0) == 0)
         )
 
+    def _check(self) -> None:
+        """Refuse what the notion forbids, and amounts that cannot be computed with."""
+        for c, bounded in enumerate(self.bounded):
+            if bounded:
+                as_pair(self.supply[:, c], self.demand[:, c], bounded=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            supply, demand = self.supply.sum(axis=0), self.demand.sum(axis=0)
+            amounts = np.stack([supply, demand, ratio(supply, demand, otherwise=0.0)])
+        small = (amounts < 1 / LARGEST) & (np.stack([supply, demand, supply * (demand > 0)]) > 0)
+        wrong = (amounts > LARGEST) | small
+        if wrong.any():
+            c, g = np.argwhere(wrong.any(axis=0))[0]
+            raise InvalidInputError(
+                f"Group {self.groups[g]}, {self.criteria[c]}: the totals are {supply[c, g]:g} of supply and "
+                f"{demand[c, g]:g} of demand, too large or too small to be computed with. Count in units that make "
+                f"both, and their ratio, lie between {1 / LARGEST:g} and {LARGEST:g}."
+            )
+
 
 def count(number: int, noun: str) -> str:
     """Number and noun: 1 episode, 50 episodes."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _read(supply: Any, demand: Any) -> tuple[Floats, Floats]:
+    """Supply and demand as read-only copies of shape [episodes, criteria, groups]."""
+    if not has_values(supply, demand):
+        raise InvalidInputError(
+            "supply and demand have no values yet: statistics cannot be traced by jax.jit, vmap or grad. Call them "
+            "on the arrays that the traced function returns."
+        )
+    # NumPy's before they meet, so that float64 amounts are not rounded to the float32 of a JAX array next to them
+    supplies, demands = as_pair(np.asarray(as_array(supply, "supply")), np.asarray(as_array(demand, "demand")))
+    if supplies.ndim == 2:
+        supplies, demands = supplies[:, None, :], demands[:, None, :]
+    if supplies.ndim != 3:
+        raise InvalidInputError(
+            f"supply and demand have shape {supplies.shape}. Give one total per episode: [episodes, groups] or "
+            "[episodes, criteria, groups]; totals() adds up over steps."
+        )
+    for size, what in zip(supplies.shape, ("episodes", "criteria"), strict=False):
+        if size == 0:
+            raise InvalidInputError(f"There are no {what} (shape {supplies.shape}). Give at least one.")
+    if supplies.shape[2] < 2:
+        raise InvalidInputError(
+            "There is one group only, and bias compares groups. Give a column for each of at least two groups."
+        )
+    supplies.setflags(write=False)
+    demands.setflags(write=False)
+    return supplies, demands
 
 
 def _names(names: Sequence[Any], length: int, what: str) -> tuple[str, ...]:

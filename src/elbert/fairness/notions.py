@@ -5,7 +5,7 @@ person's group received and how much it was due. Equal opportunity, for example:
 acceptance, and receives it when accepted. Added up over people and time, supply over demand is the group's benefit
 rate; over a single step it is the static notion of the literature.
 
-One's own notion is a name and, for each criterion, two functions of (decision, qualified):
+Your own notion is a name and, for each criterion, two functions of (decision, qualified):
 
     served_in_time = Notion(
         "served-in-time",
@@ -13,7 +13,6 @@ One's own notion is a name and, for each criterion, two functions of (decision, 
     )
 """
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,12 +20,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from elbert.checks import as_whole
-from elbert.errors import InvalidInputError
+from elbert.errors import InvalidInputError, unknown_name
 from elbert.fairness.arrays import ArrayLike, as_array, check_amounts, has_values, namespace
 from elbert.fairness.rates import Totals
 
 Amount: TypeAlias = Callable[[Any, Any], Any]
 """(decision, qualified) -> amount of benefit, elementwise."""
+
+MOST_GROUPS = 1_000_000
+"""Counts of more groups than this would fill the memory rather than describe people."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,9 @@ class Notion:
         object.__setattr__(self, "binary", binary)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Known notions are pickled by name, so that what holds one can be sent to another process."""
-        return (get_notion, (self.name,)) if NOTIONS.get(self.name) is self else super().__reduce__()
+        """The published notions are pickled by name, so that what holds one can be sent to another process."""
+        published = any(self is notion for notion in _PUBLISHED)
+        return (get_notion, (self.name,)) if published else super().__reduce__()
 
     @property
     def bounded(self) -> bool:
@@ -86,17 +89,22 @@ class Notion:
             qualified: 1 if the benefit was due (would repay, was an incident), else 0.
             groups: how many groups there are.
         """
-        whom, given, due = self._amounts(group, decision, qualified, groups)
-        xp = namespace(given)
-        member = (whom[..., None, None] == xp.arange(groups).reshape((1,) * (whom.ndim + 1) + (-1,))) * 1.0
-        return Totals(given[..., None] * member, due[..., None] * member)
+        index, supply, demand = self._amounts(group, decision, qualified, groups)
+        xp = namespace(supply)
+        member = (index[..., None, None] == xp.arange(groups).reshape((1,) * (index.ndim + 1) + (-1,))) * 1.0
+        return Totals(supply[..., None] * member, demand[..., None] * member)
 
     def total(
         self, group: ArrayLike, decision: ArrayLike, qualified: ArrayLike | None = None, *, groups: int
     ) -> Totals:
-        """The sums of `per_outcome` over all outcomes given, without holding them all: [criteria, groups]."""
-        whom, given, due = self._amounts(group, decision, qualified, groups)
-        xp = namespace(given)
+        """The sums of `per_outcome` over all outcomes, without holding them all.   [...] -> [criteria, groups]
+
+        Beware of a `qualified` that is known for accepted people only (whether a loan was repaid) and filled with 0 for
+        the others: then no rejected person is ever qualified, and a true positive rate is 1 whatever was decided. A
+        `benefit_report` of these totals says so.
+        """
+        whom, supply, demand = self._amounts(group, decision, qualified, groups)
+        xp = namespace(supply)
         index = whom.reshape(-1)
         inside = (index >= 0) & (index < groups)  # under jit, where it cannot be refused, any other index is nobody
         index, length = xp.where(inside, index, 0), {"minlength" if xp is np else "length": groups}
@@ -105,11 +113,12 @@ class Notion:
             columns = amount.reshape(-1, len(self.criteria)) * inside[:, None]
             return xp.stack([xp.bincount(index, weights=column, **length) * 1.0 for column in columns.T])
 
-        return Totals(count(given), count(due))
+        return Totals(count(supply), count(demand))
 
     def _amounts(self, group: Any, decision: Any, qualified: Any, groups: int) -> tuple[Any, Any, Any]:
         """Checked group indices [...], and the benefit given and due under each criterion [..., criteria]."""
-        as_whole(groups, "groups", "the number of groups, at least 1", low=1)
+        need = f"the number of groups, from 1 to {MOST_GROUPS}"
+        as_whole(groups, "groups", need, low=1, high=MOST_GROUPS)
         if qualified is None and self.needs_qualified:
             raise InvalidInputError(
                 f"The notion {self.name!r} needs to know who was qualified. Give qualified=, or use demographic "
@@ -126,14 +135,14 @@ class Notion:
             )
         if has_values(group, decision, qualified):
             self._check_values(np.asarray(group), np.asarray(decision), np.asarray(qualified), groups)
-        given, due = (
+        supply, demand = (
             xp.stack([xp.broadcast_to(f(decision, qualified) * 1.0, decision.shape) for f in amounts], axis=-1)
             for amounts in ([c.supply for c in self.criteria], [c.demand for c in self.criteria])
         )
-        if has_values(given, due):
+        if has_values(supply, demand):
             for c, criterion in enumerate(self.criteria):
-                check_amounts(np.asarray(given)[..., c], np.asarray(due)[..., c], bounded=criterion.bounded)
-        return group, given, due
+                check_amounts(np.asarray(supply)[..., c], np.asarray(demand)[..., c], bounded=criterion.bounded)
+        return group, supply, demand
 
     @staticmethod
     def _indices(group: Any, xp: Any) -> Any:
@@ -199,11 +208,10 @@ DISCOVERY_PROBABILITY = Notion(
 """P[discovered | incident, g]. Supply: incidents found. Demand: incidents. `decision` and `qualified` may be counts:
 the units of attention at a site and the incidents there, of which min(units, incidents) are found."""
 
-NOTIONS: dict[str, Notion] = {
-    notion.name: notion
-    for notion in (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, ACCURACY_PARITY, DISCOVERY_PROBABILITY)
-}
-"""The notions of the paper's appendix A, by name."""
+_PUBLISHED = (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, ACCURACY_PARITY, DISCOVERY_PROBABILITY)
+
+NOTIONS: dict[str, Notion] = {notion.name: notion for notion in _PUBLISHED}
+"""Notions by name: those of the paper's appendix A, and those that `register_notion` adds."""
 
 
 def get_notion(name: str | Notion) -> Notion:
@@ -212,6 +220,16 @@ def get_notion(name: str | Notion) -> Notion:
         return name
     if isinstance(name, str) and name in NOTIONS:
         return NOTIONS[name]
-    near = difflib.get_close_matches(str(name), NOTIONS, n=1, cutoff=0.4)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InvalidInputError(f"No notion is called {name!r}.{hint} Known: {', '.join(NOTIONS)}.")
+    raise unknown_name("notion", name, NOTIONS)
+
+
+def register_notion(notion: Notion) -> Notion:
+    """Make a notion known by its name, everywhere that a name of a notion is taken, and return it.
+
+    Registering an equal notion again changes nothing. A name that another notion has is refused.
+    """
+    if not isinstance(notion, Notion):
+        raise InvalidInputError(f"notion is {notion!r}. Give a Notion, built from a name and its criteria.")
+    if NOTIONS.setdefault(notion.name, notion) != notion:
+        raise InvalidInputError(f"Another notion is called {notion.name!r} already. Give this one a different name.")
+    return notion

@@ -1,7 +1,7 @@
 """What ELBERT-PO subtracts from the reward: a penalty h of the benefit rates, and its slope dh/dz.
 
 A penalty is any differentiable function from the rates, [groups] or [criteria, groups], to one number. The one of the
-paper is `squared_bias`. A penalty of one's own is an ordinary function written with `jax.numpy`; its slope comes from
+paper is `squared_bias`. Your own penalty is an ordinary function written with `jax.numpy`; its slope comes from
 automatic differentiation:
 
     def spread(rates):

@@ -28,6 +28,17 @@ class Totals(NamedTuple):
     demand: Array  # [..., groups]
 
 
+def ratio(supply: Any, demand: Any, *, otherwise: Any) -> Any:
+    """S / D where D > 0, and `otherwise` elsewhere.   [...] -> [...]
+
+    This is the one division of this package: nothing is ever divided by a demand of 0, not even in a branch that is
+    thrown away, so derivatives stay finite too. Arguments are arrays (NumPy or JAX) or numbers that broadcast.
+    """
+    xp = namespace(supply, demand)
+    mask = demand > 0
+    return xp.where(mask, supply / xp.where(mask, demand, 1.0), otherwise)
+
+
 def totals(supply: ArrayLike, demand: ArrayLike, *, axis: int = 0, discount: float | Array = 1.0) -> Totals:
     """eta_S,g = sum_t discount**t * S_g,t and eta_D,g likewise: add up over time, before anything is divided.
 
@@ -37,19 +48,20 @@ def totals(supply: ArrayLike, demand: ArrayLike, *, axis: int = 0, discount: flo
         axis: the axis of time. The last axis is the groups and cannot be it.
         discount: weight of a step relative to the one before it; 1 adds up plainly.
     """
-    given, due = as_pair(supply, demand)
-    axis = as_whole(axis, "axis", "the number of the axis of time", low=-given.ndim)
-    if axis >= given.ndim or axis % given.ndim == given.ndim - 1:
+    supplies, demands = as_pair(supply, demand)
+    dimensions = supplies.ndim
+    axis = as_whole(axis, "axis", "the number of the axis of time", low=-dimensions)
+    if axis >= dimensions or axis % dimensions == dimensions - 1:
         raise InvalidInputError(
-            f"axis is {axis} for arrays of shape {given.shape}. Name the axis of time; the last axis is the groups."
+            f"axis is {axis} for arrays of shape {supplies.shape}. Name the axis of time; the last axis is the groups."
         )
     as_number(discount, "discount", "a number above 0 and at most 1", low=np.nextafter(0, 1), high=1.0)
-    xp = namespace(given, discount)
-    steps = given.shape[axis]
-    shape = [1] * given.ndim
+    xp = namespace(supplies, discount)
+    steps = supplies.shape[axis]
+    shape = [1] * dimensions
     shape[axis] = steps
-    weight = xp.reshape(xp.asarray(discount ** xp.arange(steps), dtype=given.dtype), tuple(shape))
-    return Totals(xp.sum(weight * given, axis=axis), xp.sum(weight * due, axis=axis))
+    weight = xp.reshape(xp.asarray(discount ** xp.arange(steps), dtype=supplies.dtype), tuple(shape))
+    return Totals(xp.sum(weight * supplies, axis=axis), xp.sum(weight * demands, axis=axis))
 
 
 def benefit_rate(supply: ArrayLike, demand: ArrayLike, *, without_demand: Literal["raise", "nan"] = "raise") -> Array:
@@ -63,17 +75,17 @@ def benefit_rate(supply: ArrayLike, demand: ArrayLike, *, without_demand: Litera
     """
     if without_demand not in ("raise", "nan"):
         raise InvalidInputError(f'without_demand is {without_demand!r}. Give "raise" or "nan".')
-    given, due = as_pair(supply, demand)
-    xp = namespace(given)
-    known = due > 0
-    if without_demand == "raise" and has_values(due) and not bool(xp.all(known)):
-        first = tuple(int(i) for i in np.argwhere(~np.asarray(known))[0])
-        raise NotEstimableError(
-            f"Group {first[-1]} has no demand (index {first}, {int(xp.sum(~known))} such entries), so it has no "
-            'benefit rate. Add up over more steps or episodes, leave the group out, or pass without_demand="nan" and '
-            "compare the others with where=."
-        )
-    return xp.where(known, given / xp.where(known, due, 1.0), xp.nan)
+    supplies, demands = as_pair(supply, demand)
+    if without_demand == "raise" and has_values(demands):
+        missing = np.argwhere(np.asarray(demands) <= 0)
+        if len(missing):
+            first = tuple(int(i) for i in missing[0])
+            raise NotEstimableError(
+                f"Group {first[-1]} has no demand (index {first}; entries without demand: {len(missing)}), so it has "
+                "no benefit rate. Add up over more steps or episodes, leave the group out, or pass "
+                'without_demand="nan" and compare the others with where=.'
+            )
+    return ratio(supplies, demands, otherwise=np.nan)
 
 
 def long_term_benefit_rate(
@@ -116,7 +128,7 @@ def impact_ratio(rates: ArrayLike, *, where: ArrayLike | None = None) -> Array:
             raise InvalidInputError("A rate is negative, and a ratio of rates means nothing then. Compare with bias().")
         if bool(xp.any(high == 0)):
             raise NotEstimableError("All rates are 0: nobody received anything, so there is no ratio to compare.")
-    return xp.where(high > 0, low / xp.where(high > 0, high, 1.0), xp.nan)
+    return ratio(low, high, otherwise=np.nan)
 
 
 def soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: ArrayLike | None = None) -> Array:

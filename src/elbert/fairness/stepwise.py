@@ -14,6 +14,7 @@ import numpy as np
 
 from elbert.errors import InvalidInputError, NotEstimableError
 from elbert.fairness.arrays import Array, ArrayLike, as_pair, has_values, namespace
+from elbert.fairness.rates import ratio
 
 
 def stepwise_difference(
@@ -30,9 +31,9 @@ def stepwise_difference(
             "skip" leaves the whole step out, and what is left must be something. Inside `jax.jit`, where nothing can
             be raised, the result is NaN in both cases.
     """
-    rate, counted = _stepwise_rates(supply, demand, without_demand)
-    xp = namespace(rate)
-    summed = xp.sum(xp.where(counted, rate, 0.0), axis=-2)
+    rates, counted = _stepwise_rates(supply, demand, without_demand)
+    xp = namespace(rates)
+    summed = xp.sum(xp.where(counted, rates, 0.0), axis=-2)
     return xp.where(_any_step(counted), xp.max(summed, axis=-1) - xp.min(summed, axis=-1), xp.nan)
 
 
@@ -43,9 +44,9 @@ def stepwise_squared_difference(
 
     Arguments as in `stepwise_difference`.
     """
-    rate, counted = _stepwise_rates(supply, demand, without_demand)
-    xp = namespace(rate)
-    difference = xp.max(rate, axis=-1) - xp.min(rate, axis=-1)
+    rates, counted = _stepwise_rates(supply, demand, without_demand)
+    xp = namespace(rates)
+    difference = xp.max(rates, axis=-1) - xp.min(rates, axis=-1)
     return xp.where(_any_step(counted), xp.sum(xp.where(counted[..., 0], difference, 0.0) ** 2, axis=-1), xp.nan)
 
 
@@ -56,17 +57,16 @@ def decision_weights(demand: ArrayLike, *, aggregation: Literal["step-wise", "lo
     Long-term, sum_t S_g,t / sum_t D_g,t: it weighs 1 / sum_t D_g,t at every step.
     A step without demand has no decision to weigh and is NaN, which the step-wise reading cannot avoid.
     """
-    due, _ = as_pair(demand, demand)
-    _check_steps(due)
-    xp = namespace(due)
+    demands, _ = as_pair(demand, demand)
+    _check_steps(demands)
+    xp = namespace(demands)
     if aggregation == "step-wise":
-        counted = due
+        divisor = demands
     elif aggregation == "long-term":
-        counted = xp.sum(due, axis=-2, keepdims=True)
+        divisor = xp.sum(demands, axis=-2, keepdims=True)
     else:
         raise InvalidInputError(f'aggregation is {aggregation!r}. Give "step-wise" or "long-term".')
-    weight = 1.0 / xp.where(counted > 0, counted, 1.0)
-    return xp.where(due > 0, xp.broadcast_to(weight, due.shape), xp.nan)
+    return xp.where(demands > 0, ratio(1.0, divisor, otherwise=np.nan), np.nan)
 
 
 def _stepwise_rates(supply: Any, demand: Any, without_demand: str) -> tuple[Any, Any]:
@@ -76,21 +76,20 @@ def _stepwise_rates(supply: Any, demand: Any, without_demand: str) -> tuple[Any,
     supply, demand = as_pair(supply, demand)
     _check_steps(supply)
     xp = namespace(supply, demand)
-    known = demand > 0
-    whole = xp.broadcast_to(xp.all(known, axis=-1, keepdims=True), known.shape)
-    rate = xp.where(known, supply / xp.where(known, demand, 1.0), xp.nan)
+    rates, mask = ratio(supply, demand, otherwise=np.nan), demand > 0
+    whole = xp.broadcast_to(xp.all(mask, axis=-1, keepdims=True), mask.shape)
     if without_demand == "skip":
         if has_values(whole) and not bool(xp.all(_any_step(whole))):
             raise NotEstimableError("At no step do all groups have demand, so no step-wise rate can be compared.")
-        return xp.where(whole, rate, 0.0), whole
-    if has_values(known) and not bool(xp.all(known)):
-        first = tuple(int(i) for i in np.argwhere(~np.asarray(known))[0])
+        return xp.where(whole, rates, 0.0), whole
+    if has_values(mask) and not bool(xp.all(mask)):
+        first = tuple(int(i) for i in np.argwhere(~np.asarray(mask))[0])
         raise NotEstimableError(
             f"Group {first[-1]} has no demand at step {first[-2]}, so a step-wise rate does not exist there. "
-            'Pass without_demand="skip" to leave such steps out, or use the long-term benefit rate, which needs demand '
-            "only in total."
+            'Pass without_demand="skip" to leave these steps out, or use the long-term benefit rate, which needs '
+            "demand only in total."
         )
-    return rate, xp.ones_like(known)
+    return rates, xp.ones_like(mask)
 
 
 def _any_step(counted: Any) -> Any:

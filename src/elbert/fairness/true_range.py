@@ -17,16 +17,14 @@ number of equal groups; elsewhere, and with few episodes, the coverage is measur
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.special import stdtrit
 
 from elbert.fairness.episode_totals import Floats
-
-_DRAWS, _TAIL, _MOST = 8_000, 50, 400_000
-"""Simulated estimates per candidate: this many, fewer where they would be more numbers than `_MOST` in all, but always
-so many that at least `_TAIL` lie beyond the confidence asked for. Halves mirror each other: odd moments are exact."""
+from elbert.fairness.noise import Noise
 
 TIE, TIE_TEST = 1.0, 2.0
 """A group within this many standard errors of an end of the range is tied to it in simulations: for the interval, and
@@ -57,73 +55,109 @@ class Spread(NamedTuple):
     floor_high: float  # what noise alone shows at most, with the given confidence
 
 
-class Noise(NamedTuple):
-    """Noise of the estimates: one standard error per group and draws of all of them together."""
+class RangeTest:
+    """Estimates z with their noise, asked which ranges of the true values they are compatible with.
 
-    error: Floats  # [groups]
-    normal: Floats  # [draws, groups], for averages
-    heavy: Floats  # [draws, groups], with Student's tails, for intervals: the errors themselves are estimated
-    apart: Floats | None  # [pairs, draws] (heavy_i - heavy_j) / (s_i + s_j) over i != j, where the groups are few
-
-
-def draws_for(groups: int, tail: float) -> int:
-    """How many estimates of so many groups to simulate when quantiles with this probability beyond them are asked."""
-    return 2 * int(max(min(_DRAWS, max(1000, _MOST / groups)), _TAIL / tail) / 2)
-
-
-def noise_of(residuals: Floats, error: Floats, counts: Any, *, draws: int, seed: int) -> Noise:
-    """Draws of the noise of means whose deviations per episode are given.   [episodes, groups] -> [draws, groups]
-
-    Args:
-        residuals: each episode's deviation; they add up to 0 for every group.
-        error: standard errors, [groups]. Where residuals are all 0 (a still group), its draws are independent with
-            this error; elsewhere they have the residuals' correlation and this error.
-        counts: how many episodes stand behind each error, [groups]; fewer make heavier tails.
-        draws: how many, an even number.
-        seed: of the draws.
+    An example with two groups: z = (0.5, 0.3), each with an error of 0.03, independent of each other. Is a range of
+    b = 0.1 compatible? The statistic is r = (0.5 - 0.3 - 0.1) / (0.03 + 0.03) = 1.67. The true values that fit best are
+    0.5 - 1.67 * 0.03 = 0.45 and 0.3 + 1.67 * 0.03 = 0.35. Around them r varies with a standard deviation of
+    0.03 * sqrt(2) / 0.06 = 0.71 and a median of 0, so 95 % of simulated r lie within 1.39 of it. 1.67 does not:
+    0.1 is too small. The smallest range that is kept gives r = 1.39, which is 0.2 - 1.39 * 0.06 = 0.117, and the
+    largest 0.283: the familiar 0.2 +- 1.96 * 0.03 * sqrt(2). More groups, or a b near 0, bend this; the simulation
+    follows.
     """
-    episodes, groups = residuals.shape
-    rng = np.random.default_rng(seed)
-    size = np.sqrt((residuals**2).sum(axis=0))
-    still = size == 0
-    unit = residuals / np.where(still, 1.0, size)
-    if episodes <= groups:
-        half = _standard_normal(rng, draws // 2, episodes) @ unit
-    else:
-        values, vectors = np.linalg.eigh(unit.T @ unit)
-        half = _standard_normal(rng, draws // 2, groups) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    half = np.where(still, _standard_normal(rng, draws // 2, groups), half) * error
-    freedom = np.maximum(counts - 1, 1)
-    tails = np.sqrt(freedom / rng.chisquare(np.broadcast_to(freedom, half.shape)))
-    heavy = half * np.where(still, 1.0, tails)
-    return make_noise(error, np.concatenate([half, -half]), np.concatenate([heavy, -heavy]))
 
+    def __init__(self, z: Floats, noise: Noise) -> None:
+        """Estimates [groups] and their noise, whose errors must be above 0."""
+        self.z, self.noise = z, noise
 
-def make_noise(error: Floats, normal: Floats, heavy: Floats) -> Noise:
-    """Noise from its draws; with few groups the differences of all pairs are found once, to be used many times."""
-    if error.size > _FEW:
-        return Noise(error, normal, heavy, None)
-    i, j = _pairs(error.size)
-    return Noise(error, normal, heavy, ((heavy[:, i] - heavy[:, j]) / (error[i] + error[j])).T.copy())
+    def spread(self, confidence: float) -> Spread:
+        """The range of the true values, with its upward bias removed and an interval.
 
+        A still group showed no noise, so nothing is taken off for it: its error is a bound on what was not seen.
+        """
+        estimate, seen = float(np.ptp(self.z)), self._seen
+        floor = float(np.ptp(seen.noise.normal, axis=1).mean())
+        low, high = self.interval(confidence)
+        tied = tie(self.z, self.z, self.noise.error, estimate, TIE)
+        excess = float(np.ptp(tied + seen.noise.normal, axis=1).mean() - estimate)
+        equality = min(1.0, seen.p_exceeds(0.0) / EQUAL)
+        debiased = min(estimate - equality * floor - (1.0 - equality) * excess, high)
+        return Spread(
+            estimate=estimate,
+            debiased=max(debiased, low) if low > 0.0 else debiased,
+            low=low,
+            high=high,
+            floor=floor,
+            floor_high=float(np.quantile(np.ptp(self.noise.heavy, axis=1), confidence)),
+        )
 
-def estimate_spread(z: Floats, noise: Noise, *, confidence: float) -> Spread:
-    """The range of the true values behind z, with its upward bias removed and an interval.   [groups] -> numbers"""
-    estimate = float(np.ptp(z))
-    floor = float(np.ptp(noise.normal, axis=1).mean())
-    floor_high = float(np.quantile(np.ptp(noise.heavy, axis=1), confidence))
-    low, high = _interval(z, noise, confidence)
-    tied = tie(z, z, noise.error, estimate, TIE)
-    excess = float(np.ptp(tied + noise.normal, axis=1).mean() - estimate)
-    equality = min(1.0, exceeds(z, noise, 0.0) / EQUAL)
-    debiased = estimate - equality * floor - (1.0 - equality) * excess
-    return Spread(estimate, max(debiased, low) if low > 0.0 else debiased, low, high, floor, floor_high)
+    def p_exceeds(self, limit: float) -> float:
+        """The p-value of "the true range is at most the limit": small where the estimates speak against it."""
+        simulated = self._simulated(self.z, limit, TIE_TEST)
+        return float((1 + np.count_nonzero(simulated >= self._observed(limit))) / (1 + simulated.size))
 
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """All spans under which the estimates are not among the most unusual 1 - confidence of simulated ones.
 
-def exceeds(z: Floats, noise: Noise, limit: float) -> float:
-    """The p-value of "the true range is at most the limit": small where the estimates speak against it."""
-    observed, simulated = _compare(z, z, noise, limit, TIE_TEST)
-    return float((1 + np.count_nonzero(simulated >= observed)) / (1 + simulated.size))
+        What was not seen of still groups makes the lower end cautious. It did not scatter the estimates, though: taken
+        for noise, it would make many groups that agree look too much alike for any span. So the upper end is found
+        with the noise that was seen, and then allows each pair with a still group the difference that the test of a
+        limit allows it.
+        """
+
+        def too_far_apart(span: float) -> float:
+            middle, allowed = _middle(self._simulated(self.z, span, TIE), confidence)
+            return self._observed(span) - middle - allowed
+
+        drawn_in = shrink(self.z, self.noise.error)
+
+        def too_close(span: float) -> float:
+            middle, allowed = _middle(self._seen._simulated(drawn_in, span, TIE), confidence)
+            return middle - self._observed(span) - allowed
+
+        estimate, error = float(np.ptp(self.z)), float(self.noise.error.max())
+        far = estimate + 4 * error
+        for _ in range(_ROUNDS):
+            if too_close(far) > 0:
+                break
+            far *= 1.5
+        low = min(_last_above(too_far_apart, far, _PRECISION * error), estimate)
+        high = _last_above(lambda span: -too_close(span), far, _PRECISION * error)
+        return low, max(low, high, self._unseen(confidence))
+
+    def _unseen(self, confidence: float) -> float:
+        """The largest |z_i - z_j| + t * sqrt(s_i**2 + s_j**2) of pairs with a still group; 0 without one."""
+        z, error, freedom = self.z, self.noise.error, self.noise.freedom
+        i, j = _pairs(z.size)
+        i, j = i[self.noise.still[i]], j[self.noise.still[i]]
+        t = stdtrit(np.minimum(freedom[i], freedom[j]), confidence)
+        return float((np.abs(z[i] - z[j]) + t * np.hypot(error[i], error[j])).max(initial=0.0))
+
+    def _observed(self, span: float) -> float:
+        return float(excess_ratio(self.z[None], self.noise.error, span)[0])
+
+    def _simulated(self, inner: Floats, span: float, within: float) -> Floats:
+        """The statistic of simulated estimates whose true range is `span`; the rest as in `tie`.   -> [draws]"""
+        error = self.noise.error
+        true = tie(self.z, inner, error, span, within)
+        if true.size > _FEW:
+            return excess_ratio(true + self.noise.heavy, error, span)
+        i, j = _pairs(true.size)
+        offset = (true[i] - true[j] - span) / (error[i] + error[j])
+        return (self._apart + offset[:, None]).max(axis=0)
+
+    @cached_property
+    def _seen(self) -> "RangeTest":
+        """The same estimates with the noise that the episodes showed."""
+        return RangeTest(self.z, self.noise.seen()) if self.noise.still.any() else self
+
+    @cached_property
+    def _apart(self) -> Floats:
+        """(heavy_i - heavy_j) / (s_i + s_j) of all pairs: found once, used for every span.   [pairs, draws]"""
+        error, heavy = self.noise.error, self.noise.heavy
+        i, j = _pairs(error.size)
+        return ((heavy[:, i] - heavy[:, j]) / (error[i] + error[j])).T.copy()
 
 
 def excess_ratio(z: Floats, error: Floats, limit: float) -> Floats:
@@ -158,9 +192,10 @@ def shrink(z: Floats, error: Floats) -> Floats:
     to noise.
     """
     weight = 1 / error**2
+    total = weight.sum()
     mean = np.average(z, weights=weight)
     excess = (weight * (z - mean) ** 2).sum() - (z.size - 1)
-    variance = max(0.0, excess / (weight.sum() - (weight**2).sum() / weight.sum()))
+    variance = max(0.0, excess * total / (weight * (total - weight)).sum())  # no difference of nearly equal numbers
     return mean + (z - mean) * np.sqrt(variance / (variance + error**2))
 
 
@@ -170,10 +205,21 @@ def _pairs(groups: int) -> tuple[Any, Any]:
     return i, j
 
 
-def _standard_normal(rng: np.random.Generator, draws: int, size: int) -> Floats:
-    """Standard normal draws whose mean square is exactly 1 in each column, which steadies quantiles."""
-    raw = rng.standard_normal((draws, size))
-    return raw / np.sqrt((raw**2).mean(axis=0))
+def _middle(simulated: Floats, confidence: float) -> tuple[float, float]:
+    """The median, and how far from it this share of the values lie at most."""
+    middle = float(np.median(simulated))
+    return middle, float(np.quantile(np.abs(simulated - middle), confidence))
+
+
+def _last_above(function: Callable[[float], float], end: float, precision: float) -> float:
+    """Where a function that starts above 0 at 0 falls below it before `end`; 0 or `end` if it never is or does."""
+    from scipy.optimize import brentq  # a third of a second to import, needed only here
+
+    if function(0.0) <= 0:
+        return 0.0
+    if function(end) >= 0:
+        return end
+    return cast("float", brentq(function, 0.0, end, xtol=precision, maxiter=1000, disp=False))
 
 
 def _extreme_pair(z: Floats, error: Floats, limit: float) -> tuple[Floats, Any, Any]:
@@ -209,44 +255,3 @@ def _distinct_pair(upper: Floats, lower: Floats, both: Any) -> tuple[Any, Any]:
     keep_bottom = others_up[rows, second_top] - lower[rows, both]
     chosen = keep_top >= keep_bottom
     return np.where(chosen, both, second_top), np.where(chosen, second_bottom, both)
-
-
-def _compare(z: Floats, inner: Floats, noise: Noise, span: float, within: float) -> tuple[float, Floats]:
-    """The statistic of the estimates, and of simulated estimates whose true range is `span`."""
-    observed = float(excess_ratio(z[None], noise.error, span)[0])
-    true = tie(z, inner, noise.error, span, within)
-    if noise.apart is None:
-        return observed, excess_ratio(true + noise.heavy, noise.error, span)
-    i, j = _pairs(true.size)
-    offset = (true[i] - true[j] - span) / (noise.error[i] + noise.error[j])
-    return observed, (noise.apart + offset[:, None]).max(axis=0)
-
-
-def _interval(z: Floats, noise: Noise, confidence: float) -> tuple[float, float]:
-    """All spans under which the estimates are not among the most unusual 1 - confidence of simulated ones."""
-
-    @cache  # the search asks again for the ends of its bracket
-    def surprise(span: float, side: int) -> float:
-        """Positive where the estimates lie too far on this side of what the span would give."""
-        observed, simulated = _compare(z, z if side > 0 else drawn_in, noise, span, TIE)
-        middle = np.median(simulated)
-        allowed = np.quantile(np.abs(simulated - middle), confidence)
-        return float(side * (observed - middle) - allowed)
-
-    drawn_in = shrink(z, noise.error)
-    scale = float(noise.error.max())
-    reach = float(np.ptp(z)) + 4 * scale
-    for _ in range(_ROUNDS):
-        if surprise(reach, -1) > 0:
-            break
-        reach *= 1.5
-    low = 0.0 if surprise(0.0, +1) <= 0 else _root(lambda span: surprise(span, +1), 0.0, reach, scale)
-    high = 0.0 if surprise(0.0, -1) >= 0 else _root(lambda span: surprise(span, -1), 0.0, reach, scale)
-    low = min(low, float(np.ptp(z)))
-    return low, max(low, high)
-
-
-def _root(function: Callable[[float], float], start: float, end: float, scale: float) -> float:
-    from scipy.optimize import brentq  # a third of a second to import, needed only here
-
-    return cast("float", brentq(function, start, end, xtol=_PRECISION * scale))

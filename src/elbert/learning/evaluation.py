@@ -90,7 +90,7 @@ class Evaluation:
         if self.limit is None:
             return None
         return LimitResult(
-            max_bias=self.limit.limit,
+            max_bias=self.limit.max_bias,
             verdict=self.limit.verdict,
             p_refute=self.limit.p_refute,
             p_confirm=self.limit.p_confirm,
@@ -147,7 +147,7 @@ def _tested(report: BenefitReport, max_bias: float) -> BiasTest:
     try:
         return report.test(max_bias)
     except NotEstimableError:
-        return BiasTest(max_bias, "not estimable", None, None, 0.0, ())
+        return BiasTest(max_bias=max_bias, verdict="not estimable")
 
 
 def _ends(low: float | None, high: float | None) -> Ends | None:

@@ -9,6 +9,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode
 
 from elbert.envs import World, WorldEnv, WorldVectorEnv, get_entry, plain_parameters
+from elbert.envs.gym_returns import StrictEnv
 from elbert.errors import InvalidInputError
 from elbert.learning.simulators.base import Collected, Environment, Episodes, Simulator, SingleEnv
 from elbert.learning.simulators.compiled import CompiledSimulator
@@ -43,7 +44,7 @@ def open_simulator(env: Environment, copies: int, parameters: dict[str, Any] | N
     elif isinstance(env, gymnasium.vector.VectorEnv):
         yield HostSimulator(env, _name_of(env), env)
     elif isinstance(env, gymnasium.Env):
-        yield HostSimulator(gymnasium.vector.SyncVectorEnv([lambda: env]), _name_of(env), env)
+        yield HostSimulator(gymnasium.vector.SyncVectorEnv([lambda: StrictEnv(env)]), _name_of(env), env)
     elif callable(env):
         vector = gymnasium.vector.SyncVectorEnv([partial(_made, env)] * copies, autoreset_mode=AutoresetMode.SAME_STEP)
         try:
@@ -77,7 +78,7 @@ def _made(make: Callable[[], Any]) -> SingleEnv:
             f"The function {getattr(make, '__name__', make)!r} made {type(env).__name__}. Let it return a Gymnasium "
             "environment; a world or a vector environment is given as it is, not by a function."
         )
-    return env
+    return StrictEnv(env)
 
 
 def _name_of(env: Any) -> str:
