@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.band import SILENT, band_rows, highest_lowest_rates, ratio
+from elbert.exact.band import SILENT, band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Relaxed
 from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
+from elbert.fairness.rates import ratio
 
 MOST_ROUNDS = 200
 PENALTY = 1e3

@@ -15,8 +15,9 @@ import numpy as np
 
 from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError
-from elbert.exact.band import Array, ratio
+from elbert.exact.band import Array
 from elbert.fairness.arrays import ArrayLike, as_array, as_pair
+from elbert.fairness.rates import ratio
 
 STOCHASTIC_TOLERANCE = 1e-8
 """How far the sum of a row of probabilities may be from 1 because of rounding."""
