@@ -96,15 +96,15 @@ def schedules(rounds: int) -> None:
     content = json.loads(FAIR.read_text())
     for name in NAMES:
         world = _world(name)
-        known = [one for _, one in stored_schedules(world)]
+        known = [schedule for _, schedule in stored_schedules(world)]
         proofs = stored_proofs(world)
         none = np.zeros(world.groups)
         kept = []
         for max_bias in SCHEDULES:
-            usable = [one.parts[0] for one in proofs if one.max_bias <= max_bias]
+            usable = [proof.parts[0] for proof in proofs if proof.max_bias <= max_bias]
             box, found = usable[-1] if usable else (Box(0.27, 0.33), Multipliers(stored_prices(world), none, none))
             known.append(look_ahead(world, max_bias, sum(box) / 2, found, rounds=14)[0])
-            best = max(known, key=lambda one, w=world, d=max_bias: worth_of(schedule_totals(w, one), HORIZON, d))
+            best = max(known, key=lambda units, w=world, d=max_bias: worth_of(schedule_totals(w, units), HORIZON, d))
             best = improve(world, best, max_bias, rounds=rounds)
             known.append(best)
             totals = schedule_totals(world, best)

@@ -9,13 +9,13 @@ from elbert.envs.attention import Attention
 from elbert.exact.attention import bound_at, gain_and_cost, sites_of
 from elbert.exact.attention_limits import Multipliers, terms_of
 from elbert.exact.attention_schedules import schedule_from, schedule_totals
-from elbert.exact.band import ratio
 from elbert.exact.finite import Array, PolicyTotals
+from elbert.fairness.rates import ratio
 
 DEAR = 4.0
 """Reward per step that a unit of bias beyond the limit costs in the search for schedules, more than it ever brings."""
 WALL, MARGIN = 0.02, 1e-7
-"""What being beyond the limit costs besides, and how far below it the search keeps, as rounding differs."""
+"""What it costs in addition to be beyond the limit, and how far below it the search keeps, as rounding differs."""
 
 
 def as_text(schedule: Array) -> str:

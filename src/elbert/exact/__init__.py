@@ -1,8 +1,8 @@
-"""What the best possible policy reaches: occupancy programs, population equations, bounds, and rules to compare with.
+"""What the best possible policy reaches, with a proof, and rules to compare with.
 
 mdp = FiniteSDMDP(transition, reward, supply, demand, start=start, horizon=20)
-best_policy(mdp, max_bias=0.05)         # the most reward with a bias of at most 0.05, with a proof
-best_lending(world, max_bias=0.05)      # the same in lending, at population level
+best_policy(mdp, max_bias=0.05)     # the most reward with a bias of at most 0.05, with a proof
+best_lending(world, max_bias=0.05)  # the same in lending, at population level
 """
 
 from elbert.exact.branch_and_bound import Best, NotWithinLimitError, best_within

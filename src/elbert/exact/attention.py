@@ -23,7 +23,7 @@ import numpy as np
 from elbert.envs import get_entry
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.finite import Array
+from elbert.exact.band import Array, as_written
 
 ROOM = 1.5
 """Rates are followed one by one up to this multiple of the initial rate, or of the rate beyond which no step pays."""
@@ -69,7 +69,9 @@ def sites_of(world: Attention) -> list[Site]:
     units = int(world.units)
     gain, cost = gain_and_cost(world)
     sites = []
-    for first, fall, growth in zip(*(numbers(x) for x in (world.initial_rates, world.fall, world.growth)), strict=True):
+    for first, fall, growth in zip(
+        *(as_written(x) for x in (world.initial_rates, world.fall, world.growth)), strict=True
+    ):
         if fall <= 0 or abs(growth / fall - round(growth / fall)) > 1e-4:
             raise InvalidInputError(
                 f"A site's growth is {growth:g} and its fall {fall:g}. The bound needs rates on a grid: growth a "
@@ -234,8 +236,3 @@ def _compiled(followed: bool) -> Any:
         return first[start], units, supply.sum(), demand.sum(), values
 
     return jax.jit(run, static_argnums=(1, 2))
-
-
-def numbers(values: Any) -> Array:
-    """float64 from float32 as people wrote them: 0.1 rather than 0.10000000149."""
-    return np.round(np.asarray(values, float), 7)

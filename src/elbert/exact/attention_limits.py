@@ -35,7 +35,7 @@ from elbert.exact.attention import (
     stored_bound,
     value_at,
 )
-from elbert.exact.finite import Array
+from elbert.exact.band import Array
 
 FILE = "fair_attention.json"
 
@@ -77,7 +77,7 @@ def ends_of(box: Box, least: Array, most: Array) -> tuple[float, ...]:
 class FairBound:
     """What is proven for all policies with a bias of at most max_bias."""
 
-    value: float  # no such policy has more reward in an episode
+    value: float  # none of them has more reward in an episode
     price: float  # by which it rises per unit of max_bias, with the same multipliers
 
 
@@ -97,13 +97,14 @@ def proven(world: Attention, max_bias: float, proof: Proof) -> FairBound:
     _check_cover([box for box, _ in proof.parts])
     sites = sites_of(world)
     values = []
-    for box, found in proof.parts:
-        for rho in ends_of(box, found.least, found.most):
-            terms = terms_of(world, max_bias, rho, found.least, found.most)
-            values.append((value_at(world, found.prices, sites, terms), rho, found))
-    value, rho, found = max(values, key=lambda row: row[0])
-    answers = bound_at(world, found.prices, sites, terms_of(world, max_bias, rho, found.least, found.most))
-    return FairBound(value, float(found.most @ answers.demand))
+    for box, multipliers in proof.parts:
+        for rho in ends_of(box, multipliers.least, multipliers.most):
+            terms = terms_of(world, max_bias, rho, multipliers.least, multipliers.most)
+            values.append((value_at(world, multipliers.prices, sites, terms), rho, multipliers))
+    value, rho, multipliers = max(values, key=lambda row: row[0])
+    terms = terms_of(world, max_bias, rho, multipliers.least, multipliers.most)
+    answers = bound_at(world, multipliers.prices, sites, terms)
+    return FairBound(value, float(multipliers.most @ answers.demand))
 
 
 @lru_cache(maxsize=64)
@@ -121,21 +122,21 @@ def fair_bound(world: Attention, max_bias: float) -> FairBound:
 
 
 def stored_proofs(world: Attention) -> list[Proof]:
-    """By rising limits; none for worlds other than the named ones with their horizon.
+    """The stored proofs by rising limit; none for worlds other than the named ones with their horizon.
 
-    Stored numbers are multipliers alone: they can prove too little but nothing wrong.
+    Only multipliers are stored: they can prove too little but nothing wrong.
     """
     stored = stored_for(world, "multipliers")
     if stored is None:
         return []
     hats = hats_of(int(world.horizon), np.array(stored["knots"], float))
     proofs = []
-    for one in stored["limits"]:
+    for limit in stored["limits"]:
         parts = tuple(
             (Box(*part["box"]), Multipliers(hats @ np.array(part["prices"]), np.array(part["a"]), np.array(part["b"])))
-            for part in one["boxes"]
+            for part in limit["boxes"]
         )
-        proofs.append(Proof(one["max_bias"], parts))
+        proofs.append(Proof(limit["max_bias"], parts))
     return sorted(proofs, key=lambda proof: proof.max_bias)
 
 
@@ -177,4 +178,4 @@ def stored_for(world: Attention, part: str) -> Any:
 
 def hats_of(horizon: int, knots: Array) -> Array:
     """Hat functions: prices from their values at the knots.   -> [horizon, knots]"""
-    return np.stack([np.interp(np.arange(horizon), knots, one) for one in np.eye(len(knots))], axis=1)
+    return np.stack([np.interp(np.arange(horizon), knots, hat) for hat in np.eye(len(knots))], axis=1)

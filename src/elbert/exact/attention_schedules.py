@@ -8,9 +8,10 @@ import numpy as np
 from elbert.checks import as_number
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.attention import Bound, Site, gain_and_cost, numbers, sites_of, stored_bound
+from elbert.exact.attention import Bound, Site, gain_and_cost, sites_of, stored_bound
 from elbert.exact.attention_limits import stored_for
-from elbert.exact.finite import Array, PolicyTotals
+from elbert.exact.band import Array, as_written
+from elbert.exact.finite import PolicyTotals
 
 
 def stored_schedules(world: Attention) -> list[tuple[float, Array]]:
@@ -77,7 +78,7 @@ def schedule_totals(world: Attention, schedule: Array) -> PolicyTotals:
     """R, S and D of a schedule of units [horizon, sites], in expectation: nothing is simulated."""
     from scipy.special import gammainc
 
-    rates, fall, growth = (numbers(x) for x in (world.initial_rates, world.fall, world.growth))
+    rates, fall, growth = (as_written(x) for x in (world.initial_rates, world.fall, world.growth))
     steps = np.arange(1, int(world.units) + 1)[:, None]
     supply, demand = np.zeros((2, len(rates)))
     for units in schedule:

@@ -1,4 +1,4 @@
-"""What every program of this room says about rates: S / D, and rho D <= S <= (rho + max_bias) D."""
+"""What every program of this room says about rates: rho D <= S <= (rho + max_bias) D."""
 
 from typing import Any
 
@@ -10,10 +10,9 @@ SILENT = 1e-9
 """The part of its largest demand below which a group's least demand counts as none, as rounding leaves it."""
 
 
-def ratio(supply: Array, demand: Array, *, otherwise: Any) -> Array:
-    """S / D where there is demand, and `otherwise` where there is none."""
-    due = demand > 0
-    return np.where(due, supply / np.where(due, demand, 1.0), otherwise)
+def as_written(values: Any) -> Array:
+    """float64 from float32 as people wrote them: 0.1 rather than 0.10000000149."""
+    return np.round(np.asarray(values, float), 7)
 
 
 def band_rows(supply: Array, demand: Array, rho: Any, max_bias: float) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ occupancy. Over rho it need not be concave, so we branch and bound. For prices l
 bounds what any policy within the limit reaches at rho. There are two bounds for a box of rho:
 
 1. With the same prices everywhere, L is a maximum of functions that are linear in rho. So it is convex, and largest at
-   a corner of the box. The least such bound over all prices is a linear program: mix policies of all corners.
+   a corner of the box. The least of these bounds over all prices is a linear program: mix policies of all corners.
 2. With prices of its own at every corner c, and multilinear ones between them, what a policy adds to L is multilinear
    in rho except for the terms (high - low) rho D. These rise above the values at the corners by at most
 

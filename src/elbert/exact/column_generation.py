@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.band import SILENT, band_rows, highest_lowest_rates, ratio
+from elbert.exact.band import SILENT, band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Relaxed
 from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
+from elbert.fairness.rates import ratio
 
 MOST_ROUNDS = 200
 PENALTY = 1e3
@@ -107,7 +108,7 @@ class ComponentsProgram:
 
     def most_demand(self, weights: Array) -> Array:
         """Every group by itself."""
-        asked = [(g, part.demand[..., 0] @ one[:, g]) for one in weights for g, part in enumerate(self.parts)]
+        asked = [(g, part.demand[..., 0] @ each[:, g]) for each in weights for g, part in enumerate(self.parts)]
         return self._respond(asked, keep=False).reshape(len(weights), -1).sum(axis=1)
 
     def relaxed(self, corners: Array, max_bias: float) -> Relaxed | None:
@@ -196,10 +197,10 @@ class ComponentsProgram:
         self.answers += len(asked)
         if keep:
             for (g, weights), total in zip(asked, sums, strict=True):
-                one = Column(float(total[0]), total[1 : 1 + self.criteria], total[1 + self.criteria :], weights)
-                close = (np.allclose(_flat(one), _flat(other), rtol=1e-12, atol=0) for other in self.columns[g])
+                column = Column(float(total[0]), total[1 : 1 + self.criteria], total[1 + self.criteria :], weights)
+                close = (np.allclose(_flat(column), _flat(other), rtol=1e-12, atol=0) for other in self.columns[g])
                 if not any(close):
-                    self.columns[g].append(one)
+                    self.columns[g].append(column)
         return value
 
 
@@ -212,7 +213,7 @@ def mixed_policy(program: ComponentsProgram, mixture: Mixture) -> Array:
     for part, columns, shares in zip(program.parts, mixture.columns, mixture.shares, strict=True):
         choice = part.best_response(np.stack([column.weights for column in columns])).choice
         each = np.eye(part.actions)[choice]  # [columns, horizon, states, actions]
-        joint = np.sum([w * part.occupancy(one) for w, one in zip(shares, each, strict=True)], axis=0)
+        joint = np.sum([share * part.occupancy(policy) for share, policy in zip(shares, each, strict=True)], axis=0)
         visits = joint.sum(axis=-1, keepdims=True)
         policies.append(ratio(joint, visits, otherwise=each[0]))
     return np.stack(policies)

@@ -15,8 +15,9 @@ import numpy as np
 
 from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError
-from elbert.exact.band import Array, ratio
+from elbert.exact.band import Array
 from elbert.fairness.arrays import ArrayLike, as_array, as_pair
+from elbert.fairness.rates import ratio
 
 STOCHASTIC_TOLERANCE = 1e-8
 """How far the sum of a row of probabilities may be from 1 because of rounding."""
@@ -102,12 +103,12 @@ class FiniteSDMDP:
             raise InvalidInputError(
                 f"reward has shape {gains.shape}. Give one finite number per state and action: {(states, actions)}."
             )
-        given, due = as_pair(supply, demand)
-        if given.ndim == 3:
-            given, due = given[:, :, None, :], due[:, :, None, :]
-        if given.ndim != 4 or given.shape[:2] != (states, actions) or 0 in given.shape:
+        supplies, demands = as_pair(supply, demand)
+        if supplies.ndim == 3:
+            supplies, demands = supplies[:, :, None, :], demands[:, :, None, :]
+        if supplies.ndim != 4 or supplies.shape[:2] != (states, actions) or 0 in supplies.shape:
             raise InvalidInputError(
-                f"supply and demand have shape {given.shape}. Give [states, actions, groups] or [states, actions, "
+                f"supply and demand have shape {supplies.shape}. Give [states, actions, groups] or [states, actions, "
                 f"criteria, groups], with {states} states and {actions} actions as in transition."
             )
         first = as_array(start, "start")
@@ -125,10 +126,10 @@ class FiniteSDMDP:
         if discount is not None:
             below_one = float(np.nextafter(1.0, 0.0))
             discount = float(as_number(discount, "discount", "a number from 0 to below 1", low=0.0, high=below_one))
-        parts = {"transition": moves, "reward": gains, "supply": given, "demand": due, "start": first}
-        for name, value in {**parts, "horizon": horizon, "discount": discount}.items():
+        arrays = {"transition": moves, "reward": gains, "supply": supplies, "demand": demands, "start": first}
+        for name, value in {**arrays, "horizon": horizon, "discount": discount}.items():
             object.__setattr__(self, name, value)
-        most = self.best_response(np.moveaxis(due.reshape(states, actions, -1), -1, 0)).value
+        most = self.best_response(np.moveaxis(demands.reshape(states, actions, -1), -1, 0)).value
         if (most <= 0).any():
             k, g = divmod(int(np.flatnonzero(most <= 0)[0]), self.groups)
             raise InvalidInputError(

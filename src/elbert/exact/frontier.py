@@ -25,7 +25,7 @@ from elbert.progress import Progress, Tell, tell_nobody
 LIMITS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, None)
 """Limits on the bias if none are given; None is no limit."""
 DRAWN = 12
-"""Limits on the bias at which a frontier is computed for a picture, besides 0."""
+"""Limits on the bias above 0 at which a frontier is computed for a picture."""
 EPISODES = 1000
 """Episodes of rules whose values must be simulated, if they are short."""
 

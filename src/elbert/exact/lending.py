@@ -19,21 +19,23 @@ import numpy as np
 
 from elbert.envs.lending import Lending
 from elbert.errors import InvalidInputError
+from elbert.exact.band import as_written
 from elbert.exact.branch_and_bound import Best, best_within
 from elbert.exact.column_generation import ComponentsProgram, mixed_policy
-from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
+from elbert.exact.finite import FiniteSDMDP, PolicyTotals
 
 STARTING_RATES = (0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
 STARTING_PRICES = (-0.5, -0.1, 0.1, 0.3, 0.6, 1.0, 2.0)
+"""The first columns are the best responses to these prices of S - rate D."""
 
 
 def lending_groups(world: Lending) -> list[FiniteSDMDP]:
     """Every group as a finite SD-MDP over scores: action 1 accepts, 0 rejects.   [groups]"""
-    repays, shift = _numbers(world.repayment), float(world.shift)
+    repays, shift = as_written(world.repayment), float(world.shift)
     loan, interest = float(world.loan), float(world.interest)
     scores = np.arange(world.scores)
     parts = []
-    for share, first in zip(_numbers(world.group_shares), _numbers(world.initial_scores), strict=True):
+    for share, first in zip(as_written(world.group_shares), as_written(world.initial_scores), strict=True):
         if share == 0:
             raise InvalidInputError(
                 "A group has share 0 of the applicants: it can never have demand and has no benefit rate. Give every "
@@ -63,13 +65,13 @@ def lending_is_exact(world: Lending) -> bool:
 
     They are if min(shift, mass) is always the shift or 0, and if the bank's cash lasts for the horizon.
     """
-    shift, masses = float(world.shift), _numbers(world.initial_scores)
+    shift, masses = float(world.shift), as_written(world.initial_scores)
     whole = shift == 0 or np.allclose(masses / shift, np.round(masses / shift), atol=1e-4)
     return bool(whole) and float(world.initial_cash) >= float(world.loan) * int(world.horizon)
 
 
 def lending_program(world: Lending) -> ComponentsProgram:
-    """The groups as a `Program`, with some columns to start from; use it for many limits."""
+    """The groups as a `Program`, with columns to start from; it can be used for many limits."""
     program = ComponentsProgram(lending_groups(world))
     program.explore(
         [
@@ -92,24 +94,19 @@ def best_lending(world: Lending, max_bias: float = np.inf, *, tolerance: float =
 
 
 def with_acceptance(program: ComponentsProgram, best: Best) -> Best:
-    """The same, with the policy as probabilities of acceptance, [horizon, groups, scores]."""
+    """The same best policy, as probabilities of acceptance, [horizon, groups, scores]."""
     return replace(best, policy=np.moveaxis(mixed_policy(program, best.policy)[..., 1], 0, 1))
 
 
 def threshold_totals(world: Lending, thresholds: Any) -> PolicyTotals:
-    """PolicyTotals per episode of accepting scores from each group's threshold on: R, S and D."""
+    """R, S and D of an episode if scores from each group's threshold on are accepted."""
     lows = np.asarray(thresholds, float)
-    each = []
+    groups = []
     for part, low in zip(lending_groups(world), lows, strict=True):
         accept = (np.arange(part.states) >= low).astype(int)
-        each.append(part.totals(np.eye(2)[accept]))
+        groups.append(part.totals(np.eye(2)[accept]))
     return PolicyTotals(
-        sum(one.reward for one in each),
-        np.concatenate([one.supply for one in each], axis=-1),
-        np.concatenate([one.demand for one in each], axis=-1),
+        reward=sum(totals.reward for totals in groups),
+        supply=np.concatenate([totals.supply for totals in groups], axis=-1),
+        demand=np.concatenate([totals.demand for totals in groups], axis=-1),
     )
-
-
-def _numbers(values: Any) -> Array:
-    """float64 from float32 as people wrote them: 0.1 rather than 0.10000000149."""
-    return np.round(np.asarray(values, float), 7)

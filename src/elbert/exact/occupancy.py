@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.exact.band import SILENT, band_rows, highest_lowest_rates, ratio
+from elbert.exact.band import SILENT, band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Best, Relaxed, best_within
 from elbert.exact.finite import Array, FiniteSDMDP
+from elbert.fairness.rates import ratio
 
 LARGEST_PROGRAM = 2_000_000
 """A linear program with more variables would not end in reasonable time."""

@@ -113,8 +113,8 @@ class Rule:
             world = get_entry(env or self.env).make(**{**self.parameters, **parameters})
         if not isinstance(world, kind):
             raise InvalidInputError(
-                f"{self} is a rule for worlds of the kind {kind.__name__}, not for {type(world).__name__}. Give the "
-                "name of such a world, or a World."
+                f"{self} is a rule for worlds of the kind {kind.__name__}, not for {type(world).__name__}. Give a "
+                "world of that kind, or its name."
             )
         act = self.policy.make(world)
 
