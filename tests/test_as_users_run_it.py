@@ -1,0 +1,30 @@
+"""The program as users run it: optimised by XLA, with its own cache of compiled functions, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+SPECIAL = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
+SMALL = ["--steps", "1536", "--world", "horizon=64"]
+SMALL += [word for pair in ("copies=4", "rollout=64", "minibatch=64", "hidden=[4]") for word in ("--set", pair)]
+
+
+def test_training_under_a_limit_and_its_cache(tmp_path):
+    """Two trainings of one seed end with the same numbers; the second one compiles nothing that takes its time."""
+    plain = {name: value for name, value in os.environ.items() if name not in SPECIAL}
+    environment = plain | {"ELBERT_COMPILATION_CACHE": str(tmp_path / "cache")}
+
+    def train(name):
+        command = [sys.executable, "-m", "elbert", "train", "lending", "--max-bias", "0.1", "--json", "--out", name]
+        done = subprocess.run([*command, *SMALL], capture_output=True, text=True, cwd=tmp_path, env=environment)
+        assert done.returncode == 0, done.stderr
+        kept = {path.name for path in (tmp_path / "cache").rglob("*") if path.is_file() and "atime" not in path.name}
+        return json.loads(done.stdout) | {"train_seconds": None}, kept
+
+    first, compiled = train("first")
+    again, nothing_new = train("again")
+    assert first == again
+    assert compiled, "what takes its time to compile is kept"
+    assert nothing_new == compiled
+    assert first["limit"]["max_bias"] == 0.1
