@@ -247,7 +247,7 @@ def test_no_setting_is_left_out_above():
     for name in settings_of(Settings):
         assert name in by_shape or ("elbert-po", name) in covered
     for method, kind in METHODS.items():
-        for name in {name for form in (kind, *kind.variants()) for name in form.settings()} - {"penalty"}:
+        for name in {name for form in (kind, *kind.variants) for name in form.settings()} - {"penalty"}:
             assert (method, name) in covered
 
 

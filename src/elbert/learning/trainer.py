@@ -138,13 +138,13 @@ class Trainer:
     def _agent(self, i: int) -> Agent:
         state = jax.tree.map(lambda x: x[i], self.state)
         method, simulator = self.methods[i], self.simulator
-        price = method.price(state.method)
+        price, settings = method.metrics(state.method).get("price"), method.to_dict()
         about = About(
             env=simulator.name,
             parameters=simulator.parameters,
             method=method.name,
-            method_settings=method.to_dict(),
-            max_bias=method.limit,
+            method_settings=settings,
+            max_bias=settings.get("max_bias"),
             seed=self.members[i].seed,
             steps=self.iteration * self.settings.batch,
             train_seconds=self.seconds,
