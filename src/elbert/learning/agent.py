@@ -1,11 +1,11 @@
 """A trained policy: it acts, is saved and loaded without running code, and is evaluated."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from elbert.checks import as_seed, as_whole
@@ -13,7 +13,7 @@ from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Distribution, Gaussian, MultiCategorical
 from elbert.learning.evaluation import Evaluation, judged
-from elbert.learning.networks import Model, Moments, Scale
+from elbert.learning.networks import Moments, Scale
 from elbert.learning.policy import Policy, Shape, act_from_key, model_for
 from elbert.learning.settings import Settings, settings_of
 from elbert.learning.simulators import Environment, open_simulator
@@ -206,7 +206,8 @@ class Agent:
             if about["observation_shape"] is not None:
                 about["observation_shape"] = tuple(about["observation_shape"])
             settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
-            template = jax.eval_shape(lambda: _template(model_for(settings, shape)))
+            init = partial(model_for(settings, shape).init, jax.random.key(0))
+            template = jax.eval_shape(init), Moments.unseen(shape.observation), Scale.unit(shape.signals)
             weights, moments, scale = from_arrays(template, arrays)
             return cls(About(**about), settings, shape, Policy(weights, moments), scale)
         except (KeyError, TypeError, MismatchError, InvalidInputError) as error:
@@ -227,25 +228,13 @@ def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:
     return content | {"format": FORMAT, "about": about, "settings": settings}
 
 
-def _template(model: Model) -> tuple[Any, Moments, Scale]:
-    numbers, signals = jnp.zeros(model.observation, jnp.float32), jnp.zeros(model.signals, jnp.float32)
-    return model.init(jax.random.key(0)), Moments(jnp.zeros((), jnp.float32), numbers, numbers), Scale(signals, signals)
-
-
 def _shape_to_dict(shape: Shape) -> dict[str, Any]:
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [plain(entry) for entry in value]
-        return None if isinstance(value, float) and not np.isfinite(value) else value
-
-    assert dataclasses.is_dataclass(shape.actions)
-    fields = {name: plain(value) for name, value in dataclasses.asdict(shape.actions).items()}
-    return {
-        "observation": shape.observation,
-        "actions": {"kind": type(shape.actions).__name__, **fields},
-        "criteria": list(shape.criteria),
-        "groups": shape.groups,
-    }
+    """Ready for JSON, which knows no infinity: None stands for it in the limits of an action."""
+    content = dataclasses.asdict(shape)
+    actions = {"kind": type(shape.actions).__name__} | content["actions"]
+    for name in {"low", "high"} & set(actions):
+        actions[name] = [end if np.isfinite(end) else None for end in actions[name]]
+    return content | {"actions": actions}
 
 
 def _shape_from_dict(content: dict[str, Any]) -> Shape:

@@ -60,12 +60,45 @@ class Moments(NamedTuple):
     mean: jax.Array  # [n]
     squares: jax.Array  # [n] sum of squared deviations from the mean
 
+    @classmethod
+    def unseen(cls, numbers: int) -> "Moments":
+        """Before the first observation."""
+        zeros = jnp.zeros(numbers, jnp.float32)
+        return cls(jnp.zeros((), jnp.float32), zeros, zeros)
+
+    def moved(self, observations: jax.Array) -> "Moments":
+        """The moments with these observations included. [..., n]"""
+        new = observations.reshape(-1, observations.shape[-1])
+        count = jnp.asarray(new.shape[0], jnp.float32)
+        mean = jnp.mean(new, axis=0)
+        squares = jnp.sum((new - mean[None]) ** 2, axis=0)
+        total = self.seen + count
+        apart = mean - self.mean
+        return Moments(
+            total,
+            self.mean + apart * count / total,
+            self.squares + squares + apart**2 * self.seen * count / total,
+        )
+
 
 class Scale(NamedTuple):
     """Each signal's location and size, in which the critic's heads count."""
 
     mean: jax.Array  # [signals]
     deviation: jax.Array  # [signals]
+
+    @classmethod
+    def unit(cls, signals: int) -> "Scale":
+        """Mean 0 and deviation 1."""
+        return cls(jnp.zeros(signals, jnp.float32), jnp.ones(signals, jnp.float32))
+
+    def moved(self, targets: jax.Array, counted: jax.Array, keep: jax.Array) -> "Scale":
+        """Mean and deviation of the targets that count, of which the old ones keep a part. [T, N, signals], [T, N]"""
+        weight = (counted / jnp.maximum(jnp.sum(counted), 1.0))[..., None]
+        mean = keep * self.mean + (1 - keep) * jnp.sum(weight * targets, axis=(0, 1))
+        old = self.deviation**2 + (self.mean - mean) ** 2
+        new = jnp.sum(weight * (targets - mean[None, None]) ** 2, axis=(0, 1))
+        return Scale(mean, jnp.maximum(jnp.sqrt(keep * old + (1 - keep) * new), 1e-4))
 
 
 class Model:

@@ -55,7 +55,7 @@ class CompiledSimulator(Simulator):
 
     def start(self, key: jax.Array, copies: int) -> Copies:
         """Copies at the start of their episodes. [N, ...] each"""
-        return jax.block_until_ready(_start(self, key, copies))
+        return jax.block_until_ready(_start(self.world, key, copies))
 
     def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:
         """A scan over time, vmapped over members."""
@@ -169,9 +169,7 @@ def play_in_chunks(
     return Episodes(*(np.concatenate(sums)[:episodes].astype(float) for sums in zip(*played, strict=True)))
 
 
-@partial(jax.jit, static_argnums=(0, 2))
-def _start(simulator: CompiledSimulator, key: jax.Array, copies: int) -> Copies:
-    return start(simulator.world, key, copies)
+_start = jax.jit(start, static_argnums=2)
 
 
 @partial(jax.jit, static_argnums=(1, 4, 5))
