@@ -16,7 +16,7 @@ from elbert.learning import METHODS, DivergedError, Policy, Settings
 from elbert.learning import trainer as trainer_module
 from elbert.learning.distributions import distribution_for
 from elbert.learning.methods import FunctionMethod
-from elbert.learning.networks import Model, Moments
+from elbert.learning.networks import Model, Moments, Shape
 from elbert.learning.settings import settings_of
 from elbert.learning.simulators import HostSimulator
 from elbert.learning.simulators.compiled import collect, start
@@ -228,7 +228,8 @@ def updated_weights(method, given):
 @functools.cache
 def rollout():
     world = Tiny(groups=3, horizon=5)
-    model = Model(Settings.of({"minibatch": 16, "hidden": [4]}), 3, 7, distribution_for(world.action_space))
+    shape = Shape(3, distribution_for(world.action_space), ("criterion",), 3)
+    model = Model(Settings.of({"minibatch": 16, "hidden": [4]}), shape)
     policy = Policy(model.init(jax.random.key(1)), Moments(np.zeros(()), np.zeros(3), np.zeros(3)))
     played = jax.jit(lambda key: collect(world, model, policy, start(world, key, 4), key, 12))
     return played(jax.random.key(2))[1]
@@ -346,7 +347,7 @@ def test_a_gymnasium_id_of_ours_is_compiled():
 def test_actions_start_with_the_deviation_asked_for():
     settings = Settings.of({"hidden": [4], "initial_deviation": 0.25})
     box = distribution_for(gymnasium.spaces.Box(-1, 1, (3,), np.float32))
-    assert np.allclose(np.exp(Model(settings, 2, 5, box).init(jax.random.key(0)).log_std), 0.25)
+    assert np.allclose(np.exp(Model(settings, Shape(2, box, ("criterion",), 2)).init(jax.random.key(0)).log_std), 0.25)
     with pytest.raises(InvalidInputError, match="initial_deviation has no effect on choices"):
         elbert.train(Probe(), method="g-ppo", initial_deviation=0.5, **SMALL)
 

@@ -6,6 +6,7 @@ that goes in and comes out of pure functions.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,6 +23,21 @@ SMALLEST_DEVIATION = 1e-4
 """A number that varies less than this is not stretched to deviation 1."""
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a learner must know of a problem."""
+
+    observation: int  # numbers in one observation
+    actions: Distribution
+    criteria: tuple[str, ...]
+    groups: int
+
+    @property
+    def signals(self) -> int:
+        """The reward, and supply and demand of every criterion and group."""
+        return 1 + 2 * len(self.criteria) * self.groups
 
 
 class Network(eqx.Module):
@@ -104,12 +120,11 @@ class Scale(NamedTuple):
 class Model:
     """Shapes and functions of the networks. Models that compute the same are equal, so that JAX compiles them once."""
 
-    def __init__(self, settings: Settings, observation: int, signals: int, distribution: Distribution) -> None:
-        """Networks for observations of so many numbers, for so many signals, for such actions."""
-        self.settings, self.observation, self.signals = settings, observation, signals
-        self.distribution = distribution
-        shape = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
-        self._identity = (*shape, observation, signals, distribution)
+    def __init__(self, settings: Settings, shape: Shape) -> None:
+        """The networks that learn a problem of this shape."""
+        self.settings, self.shape, self.distribution = settings, shape, shape.actions
+        layers = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
+        self._identity = (*layers, shape.observation, shape.signals, shape.actions)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._identity == other._identity
@@ -121,12 +136,12 @@ class Model:
         """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases."""
         key_actor, key_critic = jax.random.split(key)
         d, s = self.distribution, self.settings
-        trunk = (self.observation, *s.hidden)
+        trunk = (self.shape.observation, *s.hidden)
         actor = Network(key_actor, (*trunk, d.size), s.activation, 0.01)
         if s.critic == "shared":
-            critic = Network(key_critic, (*trunk, self.signals), s.activation, 1.0)
+            critic = Network(key_critic, (*trunk, self.shape.signals), s.activation, 1.0)
         else:
-            keys = jax.random.split(key_critic, self.signals)
+            keys = jax.random.split(key_critic, self.shape.signals)
             each = [Network(k, (*trunk, 1), s.activation, 1.0) for k in keys]
             critic = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
         log_std = jnp.full(d.size if d.learns_deviation else 0, math.log(s.initial_deviation), jnp.float32)

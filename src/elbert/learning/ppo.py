@@ -31,8 +31,7 @@ from elbert.learning.estimates import (
 )
 from elbert.learning.methods.base import Clock, Method, weighed
 from elbert.learning.metrics import Losses, Metrics, metrics_of
-from elbert.learning.networks import Model, Moments, Scale, Weights
-from elbert.learning.policy import Shape, model_for
+from elbert.learning.networks import Model, Moments, Scale, Shape, Weights
 from elbert.learning.settings import Settings
 
 SCALE_MEMORY = 0.9
@@ -85,7 +84,7 @@ class Learner:
     @cached_property
     def model(self) -> Model:
         """The networks."""
-        return model_for(self.settings, self.shape)
+        return Model(self.settings, self.shape)
 
     @cached_property
     def optimiser(self) -> Any:

@@ -24,7 +24,7 @@ A new method is one class in one file:
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import equinox as eqx
@@ -103,8 +103,7 @@ class Method(eqx.Module):
 
     def with_settings(self, changes: Mapping[str, Any]) -> Self:
         """The same method with other values of some settings."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return type(self)(**values | checked_settings(self.settings(), changes))
+        return replace(self, **checked_settings(self.settings(), changes))
 
     @property
     def policy_choice(self) -> Any:
@@ -129,12 +128,12 @@ class Method(eqx.Module):
 
     def prepared(self, criteria: int, groups: int) -> Self:
         """The coefficients as arrays: numbers as [], one number per group as [criteria, groups]."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays: dict[str, Any] = {}
         for name in self.coefficients():
-            each = values[name]
-            per_group = isinstance(each, tuple)
-            values[name] = _per_group(name, each, criteria, groups) if per_group else jnp.asarray(each, jnp.float32)
-        return type(self)(**values)
+            value = getattr(self, name)
+            per_group = isinstance(value, tuple)
+            arrays[name] = _per_group(name, value, criteria, groups) if per_group else jnp.asarray(value, jnp.float32)
+        return replace(self, **arrays)
 
     def start(self, criteria: int, groups: int) -> Any:
         """The state before the first iteration, a pytree of arrays."""

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 
 from elbert.envs import World
 from elbert.learning.estimates import Rollout
-from elbert.learning.networks import Model
-from elbert.learning.policy import Policy, Shape
+from elbert.learning.networks import Model, Shape
+from elbert.learning.policy import Policy
 from elbert.learning.ppo import Learner, TrainState
 from elbert.progress import Tell
 

@@ -11,8 +11,8 @@ import numpy as np
 from elbert.envs import World
 from elbert.learning.distributions import distribution_for
 from elbert.learning.estimates import Rollout, restarted
-from elbert.learning.networks import Model
-from elbert.learning.policy import Policy, Shape, act
+from elbert.learning.networks import Model, Shape
+from elbert.learning.policy import Policy, act
 from elbert.learning.ppo import Learner, TrainState
 from elbert.learning.simulators.base import Environment, Episodes, Simulator
 from elbert.progress import Progress, Tell, tell_nobody
@@ -107,17 +107,16 @@ def collect(
         flat = copies.observations.reshape(count, -1)
         action, log_prob = act(model, policy, flat, noise_now)
         states, step = jax.vmap(world.step)(key_now, copies.states, model.distribution.to_env(action))
-        ended = step.terminated | step.truncated
+        ended, moved = step.terminated | step.truncated, Copies(states, step.observation)
 
         def with_resets() -> Copies:
-            fresh = start(world, key_reset, count)
             return jax.tree.map(
                 lambda new, old: jnp.where(ended.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
-                fresh,
-                Copies(states, step.observation),
+                start(world, key_reset, count),
+                moved,
             )
 
-        after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: Copies(states, step.observation))
+        after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: moved)
         shown = Rollout(
             observation=flat,
             next_observation=step.observation.reshape(count, -1),
