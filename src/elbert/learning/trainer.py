@@ -69,7 +69,7 @@ class Trainer:
             method: how reward is weighed against fairness; members may differ in its coefficients.
             members: seeds and coefficients of the runs side by side.
         """
-        if simulator.members is not None and len(members) > simulator.members:
+        if len(members) > 1 and not simulator.pure:
             raise InvalidInputError(
                 f"{len(members)} seeds or coefficients were given for an environment of your own, whose copies live on "
                 "the host. Train them one after the other."

@@ -27,7 +27,7 @@ class RateTracker(NamedTuple):
 
     supply: jax.Array
     demand: jax.Array
-    squares: tuple[jax.Array, jax.Array, jax.Array]  # of the rollouts' S**2, S D, D**2, their weights squared
+    squares: tuple[jax.Array, ...]  # of the rollouts' S**2, S D, D**2, their weights squared
     weight: jax.Array  # sum of weights of the rollouts with demand
     weights: jax.Array  # sum of their squared weights
 
@@ -49,11 +49,10 @@ class RateTracker(NamedTuple):
         kept = jnp.where(demand > 0, jnp.minimum(keep, most), 1.0)
         products = supply**2, supply * demand, demand**2
         counted = (demand > 0).astype(jnp.float32)
-        squares = tuple(kept**2 * old + new for old, new in zip(self.squares, products, strict=True))
         return RateTracker(
             supply=kept * self.supply + supply,
             demand=kept * self.demand + demand,
-            squares=(squares[0], squares[1], squares[2]),
+            squares=tuple(kept**2 * old + new for old, new in zip(self.squares, products, strict=True)),
             weight=kept * self.weight + counted,
             weights=kept**2 * self.weights + counted,
         )

@@ -59,8 +59,7 @@ class Simulator(ABC):
     parameters: dict[str, Any] | None = None  # of a named world, ready for JSON; None for everything else
     horizon: int | None = None  # steps of an episode, where that is known beforehand
     copies: int | None = None  # number of copies where it is fixed; None if any number can be had
-    members: int | None = None  # number of members that can be trained together; None for any
-    pure: bool = False  # whether `collect` can be compiled; equal simulators are then compiled once
+    pure: bool = False  # whether `collect` can be compiled, once for equal simulators, with many members side by side
 
     @abstractmethod
     def start(self, key: jax.Array, copies: int) -> Any:

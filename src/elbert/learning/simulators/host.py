@@ -23,8 +23,6 @@ LONGEST_EPISODE = 100_000
 class HostSimulator(Simulator):
     """A user's vector environment: Gymnasium steps it on the host, the policy is compiled."""
 
-    members = 1
-
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], name: str, source: Environment) -> None:
         """Ask the environment for its groups and criteria by one step, which belongs to no episode that counts."""
         self.name, self.source, self.copies = name, source, env.num_envs
