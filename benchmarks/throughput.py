@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.experiments.resolve import resolve
-from elbert.learning import Policy, Trainer, open_simulator
+from elbert.learning import Trainer, open_simulator
 
 PUBLISHED = {"lending": 246, "attention-harder": 125, "infectious-harder": 139}
 
@@ -135,10 +135,8 @@ def arithmetic_share(repeats: int) -> None:
 
 
 def _one_rollout(trainer: Trainer) -> Any:
-    state = trainer.state
-    collect = partial(trainer.simulator.collect, trainer.learner.model, steps=trainer.settings.rollout)
-    collect = jax.jit(partial(collect, restart=False, at=None))
-    return collect(Policy(state.weights, state.moments), state.copies, state.key).rollout
+    collect = jax.jit(partial(trainer.simulator.collect, trainer.learner, seed=0))
+    return collect(trainer.state)[1]
 
 
 def _operations(learner: Any) -> float:

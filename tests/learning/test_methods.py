@@ -76,7 +76,7 @@ def test_methods_are_refused_by_name():
         get_method("ppo")
 
 
-FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind, *kind.variants())}
+FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind, *kind.variants)}
 
 
 @pytest.mark.parametrize("kind", sorted(FORMS, key=str))

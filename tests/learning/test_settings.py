@@ -113,7 +113,7 @@ def test_an_environment_of_ones_own_must_say_what_bias_weighs():
 
 def test_the_documentation_lists_every_setting_as_it_is():
     page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text()
-    kinds = [Settings, *(form for kind in METHODS.values() for form in (kind, *kind.variants()))]
+    kinds = [Settings, *(form for kind in METHODS.values() for form in (kind, *kind.variants))]
     for kind in kinds:
         for name, (_, default, setting) in settings_of(kind).items():
             shown = "" if default is MISSING else plain_settings({name: default})[name]

@@ -16,11 +16,12 @@ from elbert.learning import METHODS, DivergedError, Policy, Settings
 from elbert.learning import trainer as trainer_module
 from elbert.learning.distributions import distribution_for
 from elbert.learning.methods import FunctionMethod
-from elbert.learning.networks import Model, Moments
+from elbert.learning.networks import Model, Moments, Shape
 from elbert.learning.settings import settings_of
 from elbert.learning.simulators import HostSimulator
 from elbert.learning.simulators.compiled import collect, start
 from elbert.learning.trainer import Trainer
+from elbert.progress import tell_nobody
 from tests.learning.tiny import Probe, ProbeEnv, Tiny, configured, learner_of, trainer_of
 
 SMALL: dict[str, Any] = {
@@ -227,7 +228,8 @@ def updated_weights(method, given):
 @functools.cache
 def rollout():
     world = Tiny(groups=3, horizon=5)
-    model = Model(Settings.of({"minibatch": 16, "hidden": [4]}), 3, 7, distribution_for(world.action_space))
+    shape = Shape(3, distribution_for(world.action_space), ("criterion",), 3)
+    model = Model(Settings.of({"minibatch": 16, "hidden": [4]}), shape)
     policy = Policy(model.init(jax.random.key(1)), Moments(np.zeros(()), np.zeros(3), np.zeros(3)))
     played = jax.jit(lambda key: collect(world, model, policy, start(world, key, 4), key, 12))
     return played(jax.random.key(2))[1]
@@ -246,7 +248,7 @@ def test_no_setting_is_left_out_above():
     for name in settings_of(Settings):
         assert name in by_shape or ("elbert-po", name) in covered
     for method, kind in METHODS.items():
-        for name in {name for form in (kind, *kind.variants()) for name in form.settings()} - {"penalty"}:
+        for name in {name for form in (kind, *kind.variants) for name in form.settings()} - {"penalty"}:
             assert (method, name) in covered
 
 
@@ -291,7 +293,7 @@ def test_an_iteration_leaks_no_tracers():
     trainer = trainer_of(Tiny(groups=3, criteria=2), "a-ppo", **SMALL)
     with jax.checking_leaks():
         iteration = functools.partial(trainer_module._iteration, trainer.simulator, trainer.learner)
-        state, metrics = jax.eval_shape(iteration, trainer.state, trainer._prepared)
+        state, metrics = jax.eval_shape(iteration, trainer.state, trainer._prepared, 0)
     assert metrics.rates.shape == (1, 2, 3)
     assert jax.tree.map(lambda x: x.shape, state) == jax.tree.map(lambda x: x.shape, trainer.state)
 
@@ -345,7 +347,7 @@ def test_a_gymnasium_id_of_ours_is_compiled():
 def test_actions_start_with_the_deviation_asked_for():
     settings = Settings.of({"hidden": [4], "initial_deviation": 0.25})
     box = distribution_for(gymnasium.spaces.Box(-1, 1, (3,), np.float32))
-    assert np.allclose(np.exp(Model(settings, 2, 5, box).init(jax.random.key(0)).log_std), 0.25)
+    assert np.allclose(np.exp(Model(settings, Shape(2, box, ("criterion",), 2)).init(jax.random.key(0)).log_std), 0.25)
     with pytest.raises(InvalidInputError, match="initial_deviation has no effect on choices"):
         elbert.train(Probe(), method="g-ppo", initial_deviation=0.5, **SMALL)
 
@@ -423,7 +425,8 @@ def test_neighbouring_seeds_share_no_episodes():
 
     agent = elbert.train(Drawn, method="g-ppo", **(HOST | {"steps": 512, "copies": 8}))
     simulator = HostSimulator(SyncVectorEnv([Drawn] * 8), "drawn", Drawn)
-    rewards = [simulator.play(agent.model, agent.policy, episodes=40, seed=seed).reward for seed in (1, 2, 1)]
+    play = functools.partial(simulator.play, agent.model, agent.policy, deterministic=False, progress=tell_nobody)
+    rewards = [play(episodes=40, seed=seed).reward for seed in (1, 2, 1)]
     assert np.array_equal(rewards[0], rewards[2])
     assert not np.intersect1d(rewards[0], rewards[1]).size
 

@@ -134,7 +134,7 @@ def _check_function(function: Any) -> None:
 
 def _all_methods() -> list[type[Method]]:
     """Every registered method in all its forms."""
-    forms = [form for kind in METHODS.values() for form in (kind, *kind.variants())]
+    forms = [form for kind in METHODS.values() for form in (kind, *kind.variants)]
     return list(dict.fromkeys(forms))
 
 

@@ -5,7 +5,8 @@ from elbert.learning.estimates import Estimates, Rollout, advantages
 from elbert.learning.evaluation import Evaluation
 from elbert.learning.methods import METHODS, Method, MethodLike, fair_advantage, get_method
 from elbert.learning.metrics import Metrics
-from elbert.learning.policy import Policy, Shape
+from elbert.learning.networks import Shape
+from elbert.learning.policy import Policy
 from elbert.learning.ppo import Learner, TrainState
 from elbert.learning.settings import Setting, Settings
 from elbert.learning.simulators import Environment, Simulator, open_simulator

@@ -1,11 +1,11 @@
 """A trained policy: it acts, is saved and loaded without running code, and is evaluated."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from elbert.checks import as_seed, as_whole
@@ -13,8 +13,8 @@ from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Distribution, Gaussian, MultiCategorical
 from elbert.learning.evaluation import Evaluation, judged
-from elbert.learning.networks import Model, Moments, Scale
-from elbert.learning.policy import Policy, Shape, act_from_key, model_for
+from elbert.learning.networks import Model, Moments, Scale, Shape
+from elbert.learning.policy import Policy, act_from_key
 from elbert.learning.settings import Settings, settings_of
 from elbert.learning.simulators import Environment, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
@@ -61,7 +61,7 @@ class Agent:
         """Made by `elbert.train` and `elbert.load`; `env` is where it was trained, as far as that is at hand."""
         self.about, self.settings, self.shape = about, settings, shape
         self.policy, self.scale, self.env = policy, scale, env
-        self.model = model_for(settings, shape)
+        self.model = Model(settings, shape)
         self._key = jax.random.key(about.seed)
 
     def __repr__(self) -> str:
@@ -136,7 +136,8 @@ class Agent:
         """
         checked_episodes(episodes)
         as_seed(seed)
-        with open_simulator(*self._where(env, parameters)) as simulator:
+        where, parameters = self._where(env, parameters)
+        with open_simulator(where, self.settings.copies, parameters) as simulator:
             shape = simulator.shape
             if (shape.observation, shape.actions) != (self.shape.observation, self.shape.actions):
                 raise InvalidInputError(
@@ -160,13 +161,13 @@ class Agent:
                 length=self.about.length,
             )
 
-    def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, int, dict[str, Any]]:
+    def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         if env is not None:
-            return env, self.settings.copies, parameters
+            return env, parameters
         if self.about.parameters is not None:
-            return self.about.env, self.settings.copies, self.about.parameters | parameters
+            return self.about.env, self.about.parameters | parameters
         if self.env is not None and not getattr(self.env, "closed", False):
-            return self.env, self.settings.copies, parameters
+            return self.env, parameters
         raise InvalidInputError(
             f"The agent was trained on {self.about.env}, an environment of your own that is not stored with it. Say "
             "where to evaluate it: agent.evaluate(env=...), or --env file.py:function on the command line."
@@ -206,7 +207,8 @@ class Agent:
             if about["observation_shape"] is not None:
                 about["observation_shape"] = tuple(about["observation_shape"])
             settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
-            template = jax.eval_shape(lambda: _template(model_for(settings, shape)))
+            init = partial(Model(settings, shape).init, jax.random.key(0))
+            template = jax.eval_shape(init), Moments.unseen(shape.observation), Scale.unit(shape.signals)
             weights, moments, scale = from_arrays(template, arrays)
             return cls(About(**about), settings, shape, Policy(weights, moments), scale)
         except (KeyError, TypeError, MismatchError, InvalidInputError) as error:
@@ -227,25 +229,13 @@ def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:
     return content | {"format": FORMAT, "about": about, "settings": settings}
 
 
-def _template(model: Model) -> tuple[Any, Moments, Scale]:
-    numbers, signals = jnp.zeros(model.observation, jnp.float32), jnp.zeros(model.signals, jnp.float32)
-    return model.init(jax.random.key(0)), Moments(jnp.zeros((), jnp.float32), numbers, numbers), Scale(signals, signals)
-
-
 def _shape_to_dict(shape: Shape) -> dict[str, Any]:
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [plain(entry) for entry in value]
-        return None if isinstance(value, float) and not np.isfinite(value) else value
-
-    assert dataclasses.is_dataclass(shape.actions)
-    fields = {name: plain(value) for name, value in dataclasses.asdict(shape.actions).items()}
-    return {
-        "observation": shape.observation,
-        "actions": {"kind": type(shape.actions).__name__, **fields},
-        "criteria": list(shape.criteria),
-        "groups": shape.groups,
-    }
+    """Ready for JSON, which knows no infinity: None stands for it in the limits of an action."""
+    content = dataclasses.asdict(shape)
+    actions = {"kind": type(shape.actions).__name__} | content["actions"]
+    for name in {"low", "high"} & set(actions):
+        actions[name] = [end if np.isfinite(end) else None for end in actions[name]]
+    return content | {"actions": actions}
 
 
 def _shape_from_dict(content: dict[str, Any]) -> Shape:

@@ -28,7 +28,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """The randomness of so many actions."""
+        """The randomness of an array of actions of this shape."""
 
     @abstractmethod
     def sample(self, numbers: jax.Array, noise: jax.Array) -> jax.Array:

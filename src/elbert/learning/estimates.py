@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from elbert.fairness.rates import Totals, bias
+from elbert.fairness.rates import Totals, bias, ratio
 
 UNROLL = 4
 """Steps of a recursion over time that are compiled as one: quicker to run, slower to compile."""
@@ -165,10 +165,7 @@ def running_bias(total: Totals, extra_demand: float | jax.Array) -> jax.Array:
 
     A group without any demand so far counts with the rate 0, as published.
     """
-    demand = total.demand + extra_demand
-    known = demand > 0
-    rates = jnp.where(known, total.supply / jnp.where(known, demand, 1.0), 0.0)
-    return jnp.max(bias(rates), axis=-1)
+    return jnp.max(bias(ratio(total.supply, total.demand + extra_demand, otherwise=0.0)), axis=-1)
 
 
 def restarted(running: Running) -> Running:
@@ -189,9 +186,7 @@ def moved_window(window: Window, done: Window, copies: int) -> Window:
 
 def eta_of(window: Window, running: Running) -> Totals:
     """eta = totals per whole episode; before the first one has ended, of the episodes under way. [C, M] each"""
-    any_whole = window.episodes > 0
-    count = jnp.where(any_whole, window.episodes, 1.0)
     return Totals(
-        jnp.where(any_whole, window.supply / count, jnp.mean(running.supply, axis=0)),
-        jnp.where(any_whole, window.demand / count, jnp.mean(running.demand, axis=0)),
+        ratio(window.supply, window.episodes, otherwise=jnp.mean(running.supply, axis=0)),
+        ratio(window.demand, window.episodes, otherwise=jnp.mean(running.demand, axis=0)),
     )

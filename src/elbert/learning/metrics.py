@@ -14,8 +14,8 @@ from elbert.learning.networks import Weights
 class Losses(NamedTuple):
     """What one gradient step showed."""
 
-    policy: jax.Array
-    value: jax.Array
+    policy_loss: jax.Array
+    value_loss: jax.Array
     entropy: jax.Array
     kl: jax.Array
     clip_fraction: jax.Array
@@ -69,7 +69,7 @@ def metrics_of(
         rollout.demand,
         values,
         targets,
-        (losses.policy, losses.value),
+        (losses.policy_loss, losses.value_loss),
         losses.gradient_norm,
         weights,
     )
@@ -81,12 +81,7 @@ def metrics_of(
         bias=jnp.max(bias(rates)),
         soft_bias=jnp.max(soft_bias(steady, beta=method.metric_beta)),
         episodes=estimated.done.episodes,
-        policy_loss=last.policy,
-        value_loss=last.value,
-        entropy=last.entropy,
-        kl=last.kl,
-        clip_fraction=last.clip_fraction,
-        gradient_norm=last.gradient_norm,
+        **last._asdict(),
         explained_variance=jnp.where(spread > 0, 1 - unexplained, 0.0),
         method=method.metrics(method_state),
         finite=jnp.stack([_all_finite(cause) for cause in causes]),

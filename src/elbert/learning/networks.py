@@ -6,6 +6,7 @@ that goes in and comes out of pure functions.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,6 +23,21 @@ SMALLEST_DEVIATION = 1e-4
 """A number that varies less than this is not stretched to deviation 1."""
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a learner must know of a problem."""
+
+    observation: int  # numbers in one observation
+    actions: Distribution
+    criteria: tuple[str, ...]
+    groups: int
+
+    @property
+    def signals(self) -> int:
+        """The reward, and supply and demand of every criterion and group."""
+        return 1 + 2 * len(self.criteria) * self.groups
 
 
 class Network(eqx.Module):
@@ -60,6 +76,26 @@ class Moments(NamedTuple):
     mean: jax.Array  # [n]
     squares: jax.Array  # [n] sum of squared deviations from the mean
 
+    @classmethod
+    def unseen(cls, numbers: int) -> "Moments":
+        """Before the first observation."""
+        zeros = jnp.zeros(numbers, jnp.float32)
+        return cls(jnp.zeros((), jnp.float32), zeros, zeros)
+
+    def moved(self, observations: jax.Array) -> "Moments":
+        """The moments with these observations included. [..., n]"""
+        new = observations.reshape(-1, observations.shape[-1])
+        count = jnp.asarray(new.shape[0], jnp.float32)
+        mean = jnp.mean(new, axis=0)
+        squares = jnp.sum((new - mean[None]) ** 2, axis=0)
+        total = self.seen + count
+        apart = mean - self.mean
+        return Moments(
+            total,
+            self.mean + apart * count / total,
+            self.squares + squares + apart**2 * self.seen * count / total,
+        )
+
 
 class Scale(NamedTuple):
     """Each signal's location and size, in which the critic's heads count."""
@@ -67,16 +103,28 @@ class Scale(NamedTuple):
     mean: jax.Array  # [signals]
     deviation: jax.Array  # [signals]
 
+    @classmethod
+    def unit(cls, signals: int) -> "Scale":
+        """Mean 0 and deviation 1."""
+        return cls(jnp.zeros(signals, jnp.float32), jnp.ones(signals, jnp.float32))
+
+    def moved(self, targets: jax.Array, counted: jax.Array, keep: jax.Array) -> "Scale":
+        """Mean and deviation of the targets that count, of which the old ones keep a part. [T, N, signals], [T, N]"""
+        weight = (counted / jnp.maximum(jnp.sum(counted), 1.0))[..., None]
+        mean = keep * self.mean + (1 - keep) * jnp.sum(weight * targets, axis=(0, 1))
+        old = self.deviation**2 + (self.mean - mean) ** 2
+        new = jnp.sum(weight * (targets - mean[None, None]) ** 2, axis=(0, 1))
+        return Scale(mean, jnp.maximum(jnp.sqrt(keep * old + (1 - keep) * new), 1e-4))
+
 
 class Model:
     """Shapes and functions of the networks. Models that compute the same are equal, so that JAX compiles them once."""
 
-    def __init__(self, settings: Settings, observation: int, signals: int, distribution: Distribution) -> None:
-        """Networks for observations of so many numbers, for so many signals, for such actions."""
-        self.settings, self.observation, self.signals = settings, observation, signals
-        self.distribution = distribution
-        shape = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
-        self._identity = (*shape, observation, signals, distribution)
+    def __init__(self, settings: Settings, shape: Shape) -> None:
+        """The networks that learn a problem of this shape."""
+        self.settings, self.shape, self.distribution = settings, shape, shape.actions
+        layers = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
+        self._identity = (*layers, shape.observation, shape.signals, shape.actions)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._identity == other._identity
@@ -88,12 +136,12 @@ class Model:
         """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases."""
         key_actor, key_critic = jax.random.split(key)
         d, s = self.distribution, self.settings
-        trunk = (self.observation, *s.hidden)
+        trunk = (self.shape.observation, *s.hidden)
         actor = Network(key_actor, (*trunk, d.size), s.activation, 0.01)
         if s.critic == "shared":
-            critic = Network(key_critic, (*trunk, self.signals), s.activation, 1.0)
+            critic = Network(key_critic, (*trunk, self.shape.signals), s.activation, 1.0)
         else:
-            keys = jax.random.split(key_critic, self.signals)
+            keys = jax.random.split(key_critic, self.shape.signals)
             each = [Network(k, (*trunk, 1), s.activation, 1.0) for k in keys]
             critic = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
         log_std = jnp.full(d.size if d.learns_deviation else 0, math.log(s.initial_deviation), jnp.float32)

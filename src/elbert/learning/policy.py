@@ -1,29 +1,11 @@
 """A policy acts: observations are normalised, the actor gives a distribution, an action is drawn from it."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import jax
 
-from elbert.learning.distributions import Distribution
 from elbert.learning.networks import Model, Moments, Weights
-from elbert.learning.settings import Settings
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a learner must know of a problem."""
-
-    observation: int  # numbers in one observation
-    actions: Distribution
-    criteria: tuple[str, ...]
-    groups: int
-
-    @property
-    def signals(self) -> int:
-        """The reward, and supply and demand of every criterion and group."""
-        return 1 + 2 * len(self.criteria) * self.groups
 
 
 class Policy(NamedTuple):
@@ -38,11 +20,6 @@ class Acted(NamedTuple):
 
     action: jax.Array  # [N, ...] as sampled; `Distribution.to_env` makes it the environment's
     log_prob: jax.Array  # [N]
-
-
-def model_for(settings: Settings, shape: Shape) -> Model:
-    """The networks that learn a problem of this shape."""
-    return Model(settings, shape.observation, shape.signals, shape.actions)
 
 
 def act(

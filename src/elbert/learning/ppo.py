@@ -31,8 +31,7 @@ from elbert.learning.estimates import (
 )
 from elbert.learning.methods.base import Clock, Method, weighed
 from elbert.learning.metrics import Losses, Metrics, metrics_of
-from elbert.learning.networks import Model, Moments, Scale, Weights
-from elbert.learning.policy import Shape, model_for
+from elbert.learning.networks import Model, Moments, Scale, Shape, Weights
 from elbert.learning.settings import Settings
 
 SCALE_MEMORY = 0.9
@@ -85,7 +84,7 @@ class Learner:
     @cached_property
     def model(self) -> Model:
         """The networks."""
-        return model_for(self.settings, self.shape)
+        return Model(self.settings, self.shape)
 
     @cached_property
     def optimiser(self) -> Any:
@@ -120,15 +119,13 @@ class Learner:
         criteria, groups = len(self.shape.criteria), self.shape.groups
         none = jnp.zeros((criteria, groups), jnp.float32)
         each = jnp.zeros((self.settings.copies, criteria, groups), jnp.float32)
-        numbers = jnp.zeros(self.shape.observation, jnp.float32)
-        unseen = Moments(jnp.zeros((), jnp.float32), numbers, numbers)
-        signals = self.shape.signals
+        unseen = Moments.unseen(self.shape.observation)
         return TrainState(
             weights=weights,
             optimiser=self.optimiser.init(weights),
             moments=unseen,
             gathered=unseen,
-            scale=Scale(jnp.zeros(signals, jnp.float32), jnp.ones(signals, jnp.float32)),
+            scale=Scale.unit(self.shape.signals),
             running=Running(each, each, jnp.ones(self.settings.copies, jnp.float32)),
             window=Window(none, none, jnp.zeros((), jnp.float32)),
             method=method.start(criteria, groups),
@@ -176,7 +173,12 @@ class Learner:
         key, key_epochs = jax.random.split(state.key)
         estimated = self.estimate(state, rollout, method)
         estimates, eta = estimated.estimates, estimated.estimates.eta
-        scale = self._moved_scale(state, estimated.targets, estimates.counted)
+        scale, gathered = state.scale, state.gathered
+        if s.scale_values:  # by all of the first iteration's targets, then by a tenth of each
+            keep = jnp.where(state.iteration == 0, 0.0, SCALE_MEMORY)
+            scale = scale.moved(estimated.targets, estimates.counted, keep)
+        if s.normalise_observations:
+            gathered = gathered.moved(rollout.observation)
         left = 1.0 if s.anneal == "none" else 1.0 - state.iteration / s.iterations
         clock = Clock(state.iteration, s.iterations, left)
         method_state = method.advance(state.method, estimates, estimated.done, clock)
@@ -201,9 +203,6 @@ class Learner:
             left * s.entropy_weight,
             key_epochs,
         )
-        gathered = state.gathered
-        if s.normalise_observations:
-            gathered = _moved_moments(gathered, rollout.observation)
         after = state._replace(
             weights=weights,
             optimiser=optimiser,
@@ -277,17 +276,6 @@ class Learner:
         scaled = self.model.scaled_values(state.weights, flat).reshape(*observations.shape[:-1], -1)
         return scaled * state.scale.deviation[None, None] + state.scale.mean[None, None]
 
-    def _moved_scale(self, state: TrainState, targets: jax.Array, counted: jax.Array) -> Scale:
-        """Running mean and deviation of the targets; all of the first iteration's, then a tenth of each."""
-        if not self.settings.scale_values:
-            return state.scale
-        keep = jnp.where(state.iteration == 0, 0.0, SCALE_MEMORY)
-        weight = (counted / jnp.maximum(jnp.sum(counted), 1.0))[..., None]
-        mean = keep * state.scale.mean + (1 - keep) * jnp.sum(weight * targets, axis=(0, 1))
-        old = state.scale.deviation**2 + (state.scale.mean - mean) ** 2
-        new = jnp.sum(weight * (targets - mean[None, None]) ** 2, axis=(0, 1))
-        return Scale(mean, jnp.maximum(jnp.sqrt(keep * old + (1 - keep) * new), 1e-4))
-
     def _averaged(self, state: TrainState, scale: Scale, weights: Weights, method: Method) -> Weights | None:
         """The mean of the latest weights, older ones fading, in the present scale of the values."""
         keeps = method.averaging(self.settings.iterations)
@@ -296,18 +284,3 @@ class Learner:
         keep = jnp.where(state.iteration == 0, 0.0, keeps)
         average = self.model.rescaled(state.average, state.scale, scale)
         return jax.tree.map(lambda old, new: keep * old + (1 - keep) * new, average, weights)
-
-
-def _moved_moments(moments: Moments, observations: jax.Array) -> Moments:
-    """Mean and squared deviations with the new observations included."""
-    new = observations.reshape(-1, observations.shape[-1])
-    count = jnp.asarray(new.shape[0], jnp.float32)
-    mean = jnp.mean(new, axis=0)
-    squares = jnp.sum((new - mean[None]) ** 2, axis=0)
-    total = moments.seen + count
-    apart = mean - moments.mean
-    return Moments(
-        total,
-        moments.mean + apart * count / total,
-        moments.squares + squares + apart**2 * moments.seen * count / total,
-    )

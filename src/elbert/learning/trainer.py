@@ -13,7 +13,7 @@ import numpy as np
 from elbert.envs.gym_returns import NotFiniteError
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.learning.agent import About, Agent
-from elbert.learning.estimates import Rollout, restarted
+from elbert.learning.estimates import Rollout
 from elbert.learning.methods import Method
 from elbert.learning.metrics import CAUSES, GIVEN_CAUSES, Metrics
 from elbert.learning.policy import Policy
@@ -69,7 +69,7 @@ class Trainer:
             method: how reward is weighed against fairness; members may differ in its coefficients.
             members: seeds and coefficients of the runs side by side.
         """
-        if simulator.members is not None and len(members) > simulator.members:
+        if len(members) > 1 and not simulator.pure:
             raise InvalidInputError(
                 f"{len(members)} seeds or coefficients were given for an environment of your own, whose copies live on "
                 "the host. Train them one after the other."
@@ -108,11 +108,8 @@ class Trainer:
         """One iteration. Where something becomes infinite or NaN the state stays as it was before."""
         begun = time.monotonic()
         try:
-            if self.simulator.pure:
-                state, metrics = _compiled_iteration(self.simulator, self.learner, self.state, self._prepared)
-            else:
-                at = self.members[0].seed, self.iteration
-                state, metrics = _iteration(self.simulator, self.learner, self.state, self._prepared, at)
+            iterate = _compiled_iteration if self.simulator.pure else _iteration
+            state, metrics = iterate(self.simulator, self.learner, self.state, self._prepared, self.members[0].seed)
         except NotFiniteError as error:
             raise DivergedError(f"{self._at()}: {error} The state before it is kept.") from error
         metrics = jax.tree.map(np.asarray, metrics)
@@ -141,13 +138,13 @@ class Trainer:
     def _agent(self, i: int) -> Agent:
         state = jax.tree.map(lambda x: x[i], self.state)
         method, simulator = self.methods[i], self.simulator
-        price = method.price(state.method)
+        price, settings = method.metrics(state.method).get("price"), method.to_dict()
         about = About(
             env=simulator.name,
             parameters=simulator.parameters,
             method=method.name,
-            method_settings=method.to_dict(),
-            max_bias=method.limit,
+            method_settings=settings,
+            max_bias=settings.get("max_bias"),
             seed=self.members[i].seed,
             steps=self.iteration * self.settings.batch,
             train_seconds=self.seconds,
@@ -193,23 +190,11 @@ class Trainer:
 
 
 def _iteration(
-    simulator: Simulator, learner: Learner, states: TrainState, methods: Method, at: tuple[int, int] | None = None
+    simulator: Simulator, learner: Learner, states: TrainState, methods: Method, seed: int
 ) -> tuple[TrainState, Metrics]:
     """Rollout and update of all members."""
-    settings = learner.settings
-    collected = simulator.collect(
-        learner.model,
-        Policy(states.weights, states.gathered),
-        states.copies,
-        states.key,
-        steps=settings.rollout,
-        restart=settings.reset_each_rollout,
-        at=at,
-    )
-    states = states._replace(copies=collected.copies, key=collected.key)
-    if collected.restarted:
-        states = states._replace(running=restarted(states.running))
-    return _updated(learner, states, collected.rollout, methods)
+    states, rollouts = simulator.collect(learner, states, seed)
+    return _updated(learner, states, rollouts, methods)
 
 
 @partial(jax.jit, static_argnums=0)

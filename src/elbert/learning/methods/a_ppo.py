@@ -26,11 +26,6 @@ class APPO(Method):
     ] = eqx.field(static=True, default="min-max")
     extra_demand: RunningBiasDemand = eqx.field(static=True, default=1.0)
 
-    @property
-    def running_bias_demand(self) -> float | None:
-        """`extra_demand`."""
-        return self.extra_demand
-
     def advantage(self, estimates: Estimates, state: Any) -> jax.Array:
         """A + beta_1 min(0, omega - Delta_t) + beta_2 min(0, Delta_t - Delta_t+1) where Delta_t > omega.   -> [...]
 

@@ -24,7 +24,7 @@ A new method is one class in one file:
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import equinox as eqx
@@ -33,12 +33,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.fairness.rates import Totals
+from elbert.fairness.rates import DEFAULT_BETA, Totals, ratio
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.settings import Setting, Settings, checked_settings, plain_settings, settings_of
-
-DEFAULT_BETA = 20.0
-"""Temperature of the soft bias in the metrics of methods that have none of their own."""
 
 DemandWeight: TypeAlias = Annotated[
     tuple[float, ...],
@@ -62,6 +59,7 @@ class Method(eqx.Module):
 
     name: ClassVar[str] = ""
     uses: ClassVar[tuple[str, ...]] = ()  # settings of the learner that have no effect without this method
+    variants: ClassVar["tuple[type[Method], ...]"] = ()  # other forms of the method, which other settings call for
     standardises_sum: ClassVar[bool] = False  # whether its sum is standardised although its signals were
 
     @classmethod
@@ -81,14 +79,9 @@ class Method(eqx.Module):
         return cls(**others, **checked_settings(cls.settings(), values))
 
     @classmethod
-    def variants(cls) -> "tuple[type[Method], ...]":
-        """Other forms of the method, which other settings call for."""
-        return ()
-
-    @classmethod
     def variant(cls, names: Mapping[str, Any]) -> "type[Method]":
         """The form that serves these settings: one that has a setting which the method itself lacks."""
-        for form in cls.variants():
+        for form in cls.variants:
             if any(name in form.settings() and name not in cls.settings() for name in names):
                 return form
         return cls
@@ -110,8 +103,7 @@ class Method(eqx.Module):
 
     def with_settings(self, changes: Mapping[str, Any]) -> Self:
         """The same method with other values of some settings."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return type(self)(**values | checked_settings(self.settings(), changes))
+        return replace(self, **checked_settings(self.settings(), changes))
 
     @property
     def policy_choice(self) -> Any:
@@ -119,17 +111,12 @@ class Method(eqx.Module):
         return None
 
     @property
-    def limit(self) -> float | None:
-        """The largest bias that the method aims to allow; None if it has no such aim."""
-        return None
-
-    @property
     def running_bias_demand(self) -> float | None:
-        """What is added to every group's demand in the bias of the running episode; None if that bias is not needed.
+        """What is added to every group's demand in the bias of the running episode: the setting `extra_demand`.
 
-        Without it `bias_before` and `bias_after` are zeros.
+        Without that setting, `bias_before` and `bias_after` are zeros.
         """
-        return None
+        return getattr(self, "extra_demand", None)
 
     @property
     def metric_beta(self) -> Any:
@@ -138,21 +125,18 @@ class Method(eqx.Module):
 
     def averaging(self, iterations: int) -> float | None:
         """What the average of the weights keeps from one iteration to the next; None where the last weights count."""
-        del iterations
-        return None
 
     def prepared(self, criteria: int, groups: int) -> Self:
         """The coefficients as arrays: numbers as [], one number per group as [criteria, groups]."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays: dict[str, Any] = {}
         for name in self.coefficients():
-            each = values[name]
-            per_group = isinstance(each, tuple)
-            values[name] = _per_group(name, each, criteria, groups) if per_group else jnp.asarray(each, jnp.float32)
-        return type(self)(**values)
+            value = getattr(self, name)
+            per_group = isinstance(value, tuple)
+            arrays[name] = _per_group(name, value, criteria, groups) if per_group else jnp.asarray(value, jnp.float32)
+        return replace(self, **arrays)
 
     def start(self, criteria: int, groups: int) -> Any:
         """The state before the first iteration, a pytree of arrays."""
-        del criteria, groups
 
     def reward(self, reward: jax.Array, bias_after: jax.Array) -> jax.Array:
         """What is learned from in place of the reward. [T, N], [T, N] -> [T, N]"""
@@ -169,14 +153,12 @@ class Method(eqx.Module):
         """One advantage from the estimates of all signals. [...] as `estimates.reward`"""
 
     def metrics(self, state: Any) -> dict[str, jax.Array]:
-        """What the method has to show after an iteration: names and arrays, [criteria] each."""
+        """What the method has to show after an iteration: names and arrays, [criteria] each.
+
+        A method that knows what reward of an episode one unit of bias is worth shows it as "price".
+        """
         del state
         return {}
-
-    def price(self, state: Any) -> jax.Array | None:
-        """The reward of an episode that one unit of bias is worth, [criteria], where the method knows it."""
-        del state
-        return None
 
     def warning(self, state: Any) -> str:
         """What a user should be told after the training; empty if nothing. The state has the members in front."""
@@ -194,11 +176,6 @@ class FunctionMethod(Method):
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The function's own name."""
         return getattr(self.function, "__name__", "own")
-
-    @property
-    def running_bias_demand(self) -> float | None:
-        """`extra_demand`."""
-        return self.extra_demand
 
     def advantage(self, estimates: Estimates, state: Any) -> jax.Array:
         """Whatever the function says."""
@@ -245,27 +222,24 @@ def _moments(x: jax.Array, counted: jax.Array) -> tuple[jax.Array, jax.Array]:
     return mean, jnp.sqrt(variance) + 1e-8
 
 
-class Linearised(NamedTuple):
-    """How the rates follow small changes of the totals: dz_g = dS_g / eta_D,g - eta_S,g dD_g / eta_D,g**2."""
+def linearised(eta: Totals, slope: jax.Array) -> Totals:
+    """slope_g / eta_D,g and slope_g eta_S,g / eta_D,g**2; 0 for a group without demand, which has no rate.
 
-    supply: jax.Array  # [criteria, groups] what a unit of supply's advantage weighs
-    demand: jax.Array  # [criteria, groups] what a unit of demand's advantage takes off
-
-
-def linearised(eta: Totals, slope: jax.Array) -> Linearised:
-    """slope_g / eta_D,g and slope_g eta_S,g / eta_D,g**2; 0 for a group without demand, which has no rate."""
+    A unit of supply's advantage weighs the one, a unit of demand's takes off the other: dz_g = dS_g / eta_D,g -
+    eta_S,g dD_g / eta_D,g**2.
+    """
     has_demand = eta.demand > 0
     demand = jnp.where(has_demand, eta.demand, 1.0)
-    return Linearised(
-        supply=jnp.where(has_demand, slope / demand, 0.0),
-        demand=jnp.where(has_demand, slope * eta.supply / demand**2, 0.0),
+    return Totals(
+        jnp.where(has_demand, slope / demand, 0.0),
+        jnp.where(has_demand, slope * eta.supply / demand**2, 0.0),
     )
 
 
 def filled_rates(supply: Any, demand: Any) -> jax.Array:
     """z = S / D; a group without demand takes the mean of the others, so that it moves no bias. [C, M] each"""
     has_demand = demand > 0
-    rates = jnp.where(has_demand, supply / jnp.where(has_demand, demand, 1.0), 0.0)
+    rates = ratio(supply, demand, otherwise=0.0)
     mean = jnp.sum(rates, axis=-1, keepdims=True) / jnp.maximum(jnp.sum(has_demand, axis=-1, keepdims=True), 1)
     return jnp.where(has_demand, rates, mean)
 

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.fairness.rates import Totals, soft_bias
+from elbert.fairness.rates import Totals, ratio, soft_bias
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.methods.base import (
     Clock,
@@ -42,7 +42,7 @@ from elbert.learning.methods.base import (
     filled_rates,
     linearised,
 )
-from elbert.learning.methods.rate_tracker import RateTracker
+from elbert.learning.methods.rate_tracker import RateTracker, spread_of
 from elbert.learning.settings import Setting, Settings
 
 
@@ -144,11 +144,6 @@ class BiasLimit(Method):
         """Which policy is kept is decided by the test of the limit."""
         return self.choice
 
-    @property
-    def limit(self) -> float | None:
-        """`max_bias`."""
-        return self.max_bias
-
     def averaging(self, iterations: int) -> float | None:
         """The policy steps to and fro around where it should be; the mean of its weights is nearer to that."""
         return 1.0 - 1.0 / max(self.controller.average_least, self.controller.average_part * iterations)
@@ -225,10 +220,6 @@ class BiasLimit(Method):
         """The multipliers, their prices, and the bias as the controller sees it."""
         return {"mu": state.mu, "price": state.price, "limited_bias": state.bias}
 
-    def price(self, state: LimitState) -> jax.Array:
-        """The reward of an episode that one unit of bias is worth.   -> [criteria]"""
-        return state.price
-
     def warning(self, state: LimitState) -> str:
         """Episodes of a user's environment may be longer than the training."""
         if np.any(state.short.weight):
@@ -240,13 +231,8 @@ class BiasLimit(Method):
     def _moved(self, state: LimitState, done: Window) -> jax.Array:
         """range_g(z_g - the z_g of the rollout before), smoothed; noise is part of it.   -> [criteria]"""
         both = (done.demand > 0) & (state.last.demand > 0)
-        now, before = (
-            jnp.where(both, total.supply / jnp.where(both, total.demand, 1.0), 0.0) for total in (done, state.last)
-        )
-        change = now - before
-        spread = jnp.max(jnp.where(both, change, -jnp.inf), axis=-1) - jnp.min(
-            jnp.where(both, change, jnp.inf), axis=-1
-        )
+        now, before = (ratio(total.supply, total.demand, otherwise=0.0) for total in (done, state.last))
+        spread = spread_of(now - before, both)
         keep = self.controller.keep_moved
         smooth = jnp.where(state.moved > 0, keep * state.moved + (1 - keep) * spread, spread)
         return jnp.where(jnp.sum(both, axis=-1) > 1, smooth, state.moved)

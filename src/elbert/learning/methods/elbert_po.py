@@ -10,16 +10,9 @@ import jax.numpy as jnp
 
 from elbert.errors import InvalidInputError
 from elbert.fairness.penalties import Penalty, penalty_slope, squared_bias
-from elbert.fairness.rates import Totals
+from elbert.fairness.rates import DEFAULT_BETA, Totals
 from elbert.learning.estimates import Estimates
-from elbert.learning.methods.base import (
-    DEFAULT_BETA,
-    DemandWeight,
-    Method,
-    demand_advantage,
-    filled_rates,
-    linearised,
-)
+from elbert.learning.methods.base import DemandWeight, Method, demand_advantage, filled_rates, linearised
 from elbert.learning.methods.bias_limit import BiasLimit
 from elbert.learning.settings import Setting, Settings
 
@@ -32,6 +25,7 @@ class ElbertPO(Method):
 
     name: ClassVar[str] = "elbert-po"
     uses: ClassVar[tuple[str, ...]] = ("eta_discount",)
+    variants: ClassVar[tuple[type[Method], ...]] = (BiasLimit,)
 
     alpha: Annotated[float, Setting("weight of the penalty against the reward of an episode", low=0)] = 0.0
     beta: Annotated[float, Setting("temperature of the soft bias", low=0, open_low=True)] = DEFAULT_BETA
@@ -46,11 +40,6 @@ class ElbertPO(Method):
     penalty: Annotated[
         Penalty | None, Setting("function of the rates, written with jax.numpy, in place of the squared bias")
     ] = eqx.field(static=True, default=None)
-
-    @classmethod
-    def variants(cls) -> tuple[type[Method], ...]:
-        """`BiasLimit` where `max_bias` is given."""
-        return (BiasLimit,)
 
     @classmethod
     def check_given(cls, given: Mapping[str, Any], preset: Mapping[str, Any]) -> None:

@@ -28,11 +28,6 @@ class RPPO(Method):
     ] = eqx.field(static=True, default="threshold")
     extra_demand: RunningBiasDemand = eqx.field(static=True, default=1.0)
 
-    @property
-    def running_bias_demand(self) -> float | None:
-        """`extra_demand`."""
-        return self.extra_demand
-
     def reward(self, reward: jax.Array, bias_after: jax.Array) -> jax.Array:
         """r - zeta * Delta where Delta >= omega ("threshold"), or r + zeta * min(0, omega - Delta) ("excess").   [...]
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.fairness.rates import ratio
 from elbert.learning.estimates import Window
 
 FEWEST_ROLLOUTS = 1.5
@@ -26,7 +27,7 @@ class RateTracker(NamedTuple):
 
     supply: jax.Array
     demand: jax.Array
-    squares: tuple[jax.Array, jax.Array, jax.Array]  # of the rollouts' S**2, S D, D**2, their weights squared
+    squares: tuple[jax.Array, ...]  # of the rollouts' S**2, S D, D**2, their weights squared
     weight: jax.Array  # sum of weights of the rollouts with demand
     weights: jax.Array  # sum of their squared weights
 
@@ -48,11 +49,10 @@ class RateTracker(NamedTuple):
         kept = jnp.where(demand > 0, jnp.minimum(keep, most), 1.0)
         products = supply**2, supply * demand, demand**2
         counted = (demand > 0).astype(jnp.float32)
-        squares = tuple(kept**2 * old + new for old, new in zip(self.squares, products, strict=True))
         return RateTracker(
             supply=kept * self.supply + supply,
             demand=kept * self.demand + demand,
-            squares=(squares[0], squares[1], squares[2]),
+            squares=tuple(kept**2 * old + new for old, new in zip(self.squares, products, strict=True)),
             weight=kept * self.weight + counted,
             weights=kept**2 * self.weights + counted,
         )
@@ -64,13 +64,12 @@ class RateTracker(NamedTuple):
         = (sum w)**2 / sum w**2). Rollouts differ by the chance of their episodes and by the steps that the policy makes
         to and fro between them: neither can be pushed away.
         """
-        demand_or_one = jnp.where(self.demand > 0, self.demand, 1.0)
-        z = jnp.where(self.demand > 0, self.supply / demand_or_one, 0.0)
+        z = ratio(self.supply, self.demand, otherwise=0.0)
         supply, both, demand = self.squares
         count = self.weight**2 / jnp.maximum(self.weights, 1e-8)
         known = count > FEWEST_ROLLOUTS
         few = jnp.where(known, count / jnp.where(known, count - 1.0, 1.0), 0.0)
-        variance = few * (supply - 2 * z * both + z**2 * demand) / demand_or_one**2
+        variance = few * (supply - 2 * z * both + z**2 * demand) / jnp.where(self.demand > 0, self.demand, 1.0) ** 2
         return z, jnp.maximum(variance, 0.0), known
 
     def squared_bias(self) -> Square:
@@ -80,10 +79,14 @@ class RateTracker(NamedTuple):
         """
         z, variance, known = self.rates()
         count = jnp.sum(known, axis=-1)
-        spread = jnp.max(jnp.where(known, z, -jnp.inf), axis=-1) - jnp.min(jnp.where(known, z, jnp.inf), axis=-1)
         table = jnp.asarray(_range_squared(z.shape[-1]))
         noise = table[count] * jnp.sum(variance, axis=-1) / jnp.maximum(count, 1)
-        return Square(jnp.where(count > 1, spread**2 - noise, 0.0), noise, count > 1)
+        return Square(jnp.where(count > 1, spread_of(z, known) ** 2 - noise, 0.0), noise, count > 1)
+
+
+def spread_of(values: jax.Array, mask: jax.Array) -> jax.Array:
+    """max - min of the values under the mask.   [..., groups] -> [...]"""
+    return jnp.max(jnp.where(mask, values, -jnp.inf), axis=-1) - jnp.min(jnp.where(mask, values, jnp.inf), axis=-1)
 
 
 @cache

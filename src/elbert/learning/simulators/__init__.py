@@ -11,12 +11,11 @@ from gymnasium.vector import AutoresetMode
 from elbert.envs import World, WorldEnv, WorldVectorEnv, get_entry, plain_parameters
 from elbert.envs.gym_returns import StrictEnv
 from elbert.errors import InvalidInputError
-from elbert.learning.simulators.base import Collected, Environment, Episodes, Simulator, SingleEnv
+from elbert.learning.simulators.base import Environment, Episodes, Simulator, SingleEnv
 from elbert.learning.simulators.compiled import CompiledSimulator
 from elbert.learning.simulators.host import HostSimulator
 
 __all__ = [
-    "Collected",
     "CompiledSimulator",
     "Environment",
     "Episodes",

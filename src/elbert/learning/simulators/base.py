@@ -17,9 +17,10 @@ import jax.numpy as jnp
 
 from elbert.envs import World
 from elbert.learning.estimates import Rollout
-from elbert.learning.networks import Model
-from elbert.learning.policy import Policy, Shape
-from elbert.progress import Tell, tell_nobody
+from elbert.learning.networks import Model, Shape
+from elbert.learning.policy import Policy
+from elbert.learning.ppo import Learner, TrainState
+from elbert.progress import Tell
 
 SingleEnv: TypeAlias = gymnasium.Env[Any, Any]
 Environment: TypeAlias = str | World | SingleEnv | gymnasium.vector.VectorEnv[Any, Any, Any] | Callable[[], SingleEnv]
@@ -48,71 +49,33 @@ class Episodes(NamedTuple):
         )
 
 
-class Collected(NamedTuple):
-    """What `collect` gives, with the members in front of every array."""
-
-    copies: Any  # where the copies stand afterwards
-    rollout: Rollout  # [members, T, N, ...] each
-    key: jax.Array  # [members] from which training goes on
-    restarted: bool  # whether the rollout began with new episodes
-
-
 class Simulator(ABC):
     """Where a policy acts."""
 
     name: str
     shape: Shape
     source: Environment  # what the user gave
+    observation_shape: tuple[int, ...] | None  # of one observation; None if it is not a Box: those come flattened
     parameters: dict[str, Any] | None = None  # of a named world, ready for JSON; None for everything else
     horizon: int | None = None  # steps of an episode, where that is known beforehand
     copies: int | None = None  # number of copies where it is fixed; None if any number can be had
-    members: int | None = None  # number of members that can be trained together; None for any
-    pure: bool = False  # whether `collect` can be compiled; equal simulators are then compiled once
-
-    @property
-    @abstractmethod
-    def observation_shape(self) -> tuple[int, ...] | None:
-        """The shape of one observation; None if it is not a Box, whose observations come flattened."""
+    pure: bool = False  # whether `collect` can be compiled, once for equal simulators, with many members side by side
 
     @abstractmethod
     def start(self, key: jax.Array, copies: int) -> Any:
         """Where the copies of one member stand before the first step."""
 
     @abstractmethod
-    def collect(
-        self,
-        model: Model,
-        policies: Policy,
-        copies: Any,
-        keys: jax.Array,
-        *,
-        steps: int,
-        restart: bool,
-        at: tuple[int, int] | None,
-    ) -> Collected:
-        """Let every copy make this many steps; an ended episode is followed by a new one.
+    def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:
+        """A rollout of every member, [members, T, N, ...] each, and the states with where it left copies and keys.
 
-        Args:
-            model: the networks.
-            policies: of the members.
-            copies: where they stand.
-            keys: [members] randomness of policies and worlds.
-            steps: of every copy.
-            restart: whether new episodes begin with this rollout.
-            at: seed of the first member and number of the iteration, for environments that bring a random generator
-                of their own; None where everything is compiled.
+        An ended episode is followed by a new one. Where new episodes begin with the rollout, totals of episodes under
+        way begin again too. `seed`, the first member's, is for environments with a random generator of their own.
         """
 
     @abstractmethod
     def play(
-        self,
-        model: Model,
-        policy: Policy,
-        *,
-        episodes: int,
-        seed: int,
-        deterministic: bool = False,
-        progress: Tell = tell_nobody,
+        self, model: Model, policy: Policy, episodes: int, seed: int, *, deterministic: bool, progress: Tell
     ) -> Episodes:
         """Sums over this many whole episodes."""
 

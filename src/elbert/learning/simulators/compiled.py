@@ -10,10 +10,11 @@ import numpy as np
 
 from elbert.envs import World
 from elbert.learning.distributions import distribution_for
-from elbert.learning.estimates import Rollout
-from elbert.learning.networks import Model
-from elbert.learning.policy import Policy, Shape, act
-from elbert.learning.simulators.base import Collected, Environment, Episodes, Simulator
+from elbert.learning.estimates import Rollout, restarted
+from elbert.learning.networks import Model, Shape
+from elbert.learning.policy import Policy, act
+from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.simulators.base import Environment, Episodes, Simulator
 from elbert.progress import Progress, Tell, tell_nobody
 
 AT_ONCE = 1024
@@ -35,9 +36,9 @@ class CompiledSimulator(Simulator):
     def __init__(self, world: World, name: str, source: Environment, parameters: dict[str, Any] | None = None) -> None:
         """The world, its name for people, and what the user gave."""
         self.world, self.name, self.source, self.parameters = world, name, source, parameters
-        self.horizon = int(world.horizon)
+        self.horizon, self.observation_shape = int(world.horizon), tuple(world.observation_space.shape)
         self.shape = Shape(
-            observation=int(np.prod(world.observation_space.shape)),
+            observation=int(np.prod(self.observation_shape)),
             actions=distribution_for(world.action_space),
             criteria=tuple(criterion.name for criterion in world.benefit.criteria),
             groups=world.groups,
@@ -52,33 +53,35 @@ class CompiledSimulator(Simulator):
     def __hash__(self) -> int:
         return hash(self._identity[1])
 
-    @property
-    def observation_shape(self) -> tuple[int, ...] | None:
-        """That of the world's Box."""
-        return tuple(self.world.observation_space.shape)
-
     def start(self, key: jax.Array, copies: int) -> Copies:
         """Copies at the start of their episodes. [N, ...] each"""
-        return jax.block_until_ready(_start(self, key, copies))
+        return jax.block_until_ready(_start(self.world, key, copies))
 
-    def collect(self, model: Model, policies: Policy, copies: Any, keys: jax.Array, **how: Any) -> Collected:
-        """A scan over time, vmapped over members; see `Simulator.collect`."""
-        world, count = self.world, copies.observations.shape[1]
+    def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:
+        """A scan over time, vmapped over members."""
+        del seed
+        world, settings = self.world, learner.settings
 
-        def of_one(policy: Policy, copies: Copies, key: jax.Array) -> tuple[Copies, Rollout, jax.Array]:
-            key, key_rollout, key_reset = jax.random.split(key, 3)
-            begin = start(world, key_reset, count) if how["restart"] else copies
-            return (*collect(world, model, policy, begin, key_rollout, how["steps"]), key)
+        def of_one(state: TrainState) -> tuple[TrainState, Rollout]:
+            key, key_rollout, key_reset = jax.random.split(state.key, 3)
+            if settings.reset_each_rollout:
+                fresh = start(world, key_reset, settings.copies)
+                state = state._replace(copies=fresh, running=restarted(state.running))
+            policy = Policy(state.weights, state.gathered)
+            copies, rollout = collect(world, learner.model, policy, state.copies, key_rollout, settings.rollout)
+            return state._replace(copies=copies, key=key), rollout
 
-        copies, rollout, keys = jax.vmap(of_one)(policies, copies, keys)
-        return Collected(copies, rollout, keys, restarted=how["restart"])
+        return jax.vmap(of_one)(states)
 
-    def play(self, model: Model, policy: Policy, *, deterministic: bool = False, **how: Any) -> Episodes:
-        """`AT_ONCE` episodes side by side; see `Simulator.play`."""
-        return play_in_chunks(
-            lambda key, count: _play(self.world, model, policy, key, count, deterministic),
-            **how,
-        )
+    def play(
+        self, model: Model, policy: Policy, episodes: int, seed: int, *, deterministic: bool, progress: Tell
+    ) -> Episodes:
+        """`AT_ONCE` episodes side by side."""
+
+        def play(key: jax.Array, count: int) -> Episodes:
+            return _play(self.world, model, policy, key, count, deterministic)
+
+        return play_in_chunks(play, episodes=episodes, seed=seed, progress=progress)
 
 
 def start(world: World, key: jax.Array, copies: int) -> Copies:
@@ -104,17 +107,16 @@ def collect(
         flat = copies.observations.reshape(count, -1)
         action, log_prob = act(model, policy, flat, noise_now)
         states, step = jax.vmap(world.step)(key_now, copies.states, model.distribution.to_env(action))
-        ended = step.terminated | step.truncated
+        ended, moved = step.terminated | step.truncated, Copies(states, step.observation)
 
         def with_resets() -> Copies:
-            fresh = start(world, key_reset, count)
             return jax.tree.map(
                 lambda new, old: jnp.where(ended.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
-                fresh,
-                Copies(states, step.observation),
+                start(world, key_reset, count),
+                moved,
             )
 
-        after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: Copies(states, step.observation))
+        after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: moved)
         shown = Rollout(
             observation=flat,
             next_observation=step.observation.reshape(count, -1),
@@ -166,9 +168,7 @@ def play_in_chunks(
     return Episodes(*(np.concatenate(sums)[:episodes].astype(float) for sums in zip(*played, strict=True)))
 
 
-@partial(jax.jit, static_argnums=(0, 2))
-def _start(simulator: CompiledSimulator, key: jax.Array, copies: int) -> Copies:
-    return start(simulator.world, key, copies)
+_start = jax.jit(start, static_argnums=2)
 
 
 @partial(jax.jit, static_argnums=(1, 4, 5))

@@ -9,11 +9,12 @@ import numpy as np
 from elbert.envs.gym_infos import VectorSteps
 from elbert.errors import InvalidInputError
 from elbert.learning.distributions import distribution_for
-from elbert.learning.estimates import Rollout
-from elbert.learning.networks import Model
-from elbert.learning.policy import Policy, Shape, act_from_key
-from elbert.learning.simulators.base import Collected, Environment, Episodes, Simulator
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.learning.estimates import Rollout, restarted
+from elbert.learning.networks import Model, Shape
+from elbert.learning.policy import Policy, act_from_key
+from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.simulators.base import Environment, Episodes, Simulator
+from elbert.progress import Progress, Tell
 
 LONGEST_EPISODE = 100_000
 """Steps after which an episode counts as one that never ends."""
@@ -22,22 +23,16 @@ LONGEST_EPISODE = 100_000
 class HostSimulator(Simulator):
     """A user's vector environment: Gymnasium steps it on the host, the policy is compiled."""
 
-    members = 1
-
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], name: str, source: Environment) -> None:
         """Ask the environment for its groups and criteria by one step, which belongs to no episode that counts."""
         self.name, self.source, self.copies = name, source, env.num_envs
-        self._space = env.single_observation_space
+        space = env.single_observation_space
+        self.observation_shape = tuple(space.shape) if isinstance(space, gymnasium.spaces.Box) else None
         self._steps = VectorSteps(env)
         self._observations: Any = None  # [N, observation] before the next step; None before the first episode
         actions = distribution_for(env.single_action_space)
         self._steps.probe()
         self.shape = Shape(self._steps.observation_size, actions, self._steps.criteria, self._steps.groups)
-
-    @property
-    def observation_shape(self) -> tuple[int, ...] | None:
-        """That of the environment's Box, if it has one."""
-        return tuple(self._space.shape) if isinstance(self._space, gymnasium.spaces.Box) else None
 
     def start(self, key: jax.Array, copies: int) -> None:
         """The copies live in the environment: nothing is carried along."""
@@ -48,26 +43,18 @@ class HostSimulator(Simulator):
         """The next rollout begins with new episodes."""
         self._observations = None
 
-    def collect(self, model: Model, policies: Policy, copies: Any, keys: jax.Array, **how: Any) -> Collected:
-        """Step by step on the host, for the only member; see `Simulator.collect`."""
-        policy = jax.tree.map(lambda x: x[0], policies)
-        restart = how["restart"] or self._observations is None
-        if restart:
-            self._restart(*how["at"])
-        key = jax.random.fold_in(keys[0], 1)
-        rows = [self._step(model, policy, one) for one in jax.random.split(key, how["steps"])]
-        rollout = Rollout(*(np.stack(columns)[None] for columns in zip(*rows, strict=True)))
-        return Collected(copies, rollout, keys, restarted=restart)
+    def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:
+        """Step by step on the host, for the only member."""
+        if learner.settings.reset_each_rollout or self._observations is None:
+            self._restart(seed, int(states.iteration[0]))
+            states = states._replace(running=restarted(states.running))
+        policy = jax.tree.map(lambda x: x[0], Policy(states.weights, states.gathered))
+        keys = jax.random.split(jax.random.fold_in(states.key[0], 1), learner.settings.rollout)
+        rows = [self._step(learner.model, policy, key) for key in keys]
+        return states, Rollout(*(np.stack(columns)[None] for columns in zip(*rows, strict=True)))
 
     def play(
-        self,
-        model: Model,
-        policy: Policy,
-        *,
-        episodes: int,
-        seed: int,
-        deterministic: bool = False,
-        progress: Tell = tell_nobody,
+        self, model: Model, policy: Policy, episodes: int, seed: int, *, deterministic: bool, progress: Tell
     ) -> Episodes:
         """Every copy plays the same number of episodes, so that short ones are not preferred."""
         self._restart(seed)
@@ -78,7 +65,7 @@ class HostSimulator(Simulator):
         played: list[list[Any]] = [[None] * count for _ in range(rounds)]
         key, time = jax.random.key(seed), 0
         while (ended_at < rounds).any():
-            step = self._step(model, policy, jax.random.fold_in(key, time), deterministic=deterministic)
+            step = self._step(model, policy, jax.random.fold_in(key, time), deterministic)
             time += 1
             sums = sums.with_step(step, (ended_at < rounds) & step.counted, np)
             over = np.flatnonzero((step.terminated | step.truncated) & (ended_at < rounds))
@@ -100,7 +87,7 @@ class HostSimulator(Simulator):
         words = np.random.SeedSequence(seed).generate_state(1)
         self._observations = self._steps.reset(int(words[0] // 2))
 
-    def _step(self, model: Model, policy: Policy, key: jax.Array, *, deterministic: bool = False) -> Rollout:
+    def _step(self, model: Model, policy: Policy, key: jax.Array, deterministic: bool = False) -> Rollout:
         """One step of every copy under the policy. [N, ...] each"""
         before = self._observations
         action, log_prob = (np.asarray(x) for x in act_from_key(model, policy, before, key, deterministic))
