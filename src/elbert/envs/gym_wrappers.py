@@ -21,9 +21,10 @@ import numpy as np
 from elbert.checks import as_whole
 from elbert.envs.gym_infos import (
     autoreset_mode,
-    before_resets,
     benefit_entries,
     ended_after,
+    last_infos,
+    last_observations,
     merged_infos,
     stepping,
     with_entries,
@@ -161,8 +162,9 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
         observations, rewards, terminated, truncated, infos = result
         ended = np.asarray(terminated) | np.asarray(truncated)
         if stepped.any():
-            last, shown = before_resets(self.env, observations, infos, ended)
-            transition = Transition(before, actions, last, rewards, terminated, truncated, dict(shown), previous)
+            last = last_observations(self.env, observations, infos, ended)
+            shown = dict(last_infos(self.env, infos, ended))
+            transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
             supply, demand = self._amounts(transition, stepped)
             entries = benefit_entries(self._mode, supply, demand, ended=ended, stepped=stepped)
             infos = with_entries(infos, entries)
