@@ -1,8 +1,4 @@
-"""Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium.
-
-Importing this package registers the worlds with Gymnasium: `gymnasium.register_envs(elbert.envs)` says so in a way that
-linters understand, whichever of the two was imported first.
-"""
+"""Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium."""
 
 from elbert.envs.attention import Attention, AttentionState
 from elbert.envs.graphs import karate_club
