@@ -54,11 +54,14 @@ Amounts: TypeAlias = Callable[[Transition], Any]
 Field: TypeAlias = str | Callable[[Transition], Any]
 """An entry of the step's `info` by name, or a function of the transition."""
 
+Benefit: TypeAlias = Callable[[Transition, np.ndarray[Any, Any] | None], tuple[Any, Any]]
+"""(transition, which copies made a step or None for one environment) -> supply and demand."""
+
 
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds what a function of the transition gives."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], benefit: Callable[[Transition], tuple[Any, Any]]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], benefit: Benefit) -> None:
         if isinstance(env, gymnasium.vector.VectorEnv):
             raise InvalidInputError(
                 f"{type(self).__name__} is for one environment, but this is a VectorEnv. Use "
@@ -80,7 +83,7 @@ class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         result = five_values(called(lambda: self.env.step(action), "step"))
         observation, reward, terminated, truncated, info = result
         transition = Transition(before, action, observation, reward, terminated, truncated, dict(info), previous)
-        supply, demand = as_pair(*self._benefit(transition))
+        supply, demand = as_pair(*self._benefit(transition, None))
         self._observation, self._info = observation, {**info, "supply": supply, "demand": demand}
         return observation, reward, terminated, truncated, self._info
 
@@ -122,18 +125,13 @@ class NotionWrapper(_Wrapper):
             decision: 1 accepted, 0 rejected; the action, if not given.
             qualified: 1 if the benefit was due; not needed for demographic parity.
         """
-        benefit = _by_notion(get_notion(notion), groups, group, decision, qualified)
-        super().__init__(env, lambda transition: benefit(transition, None))
+        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
 
 
 class _VectorWrapper(gymnasium.vector.VectorWrapper):
     """Adds what a function of the transitions gives, where Gymnasium's conventions want it."""
 
-    def __init__(
-        self,
-        env: gymnasium.vector.VectorEnv[Any, Any, Any],
-        benefit: Callable[[Transition, np.ndarray[Any, Any]], tuple[Any, Any]],
-    ) -> None:
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], benefit: Benefit) -> None:
         if not isinstance(env, gymnasium.vector.VectorEnv):
             raise InvalidInputError(
                 f"{type(self).__name__} is for a VectorEnv, but this is {type(env).__name__}. Use "
@@ -196,8 +194,7 @@ class SupplyDemandVectorWrapper(_VectorWrapper):
             supply: Transition -> [copies, groups] or [copies, criteria, groups].
             demand: Transition -> the same shape.
         """
-        benefit = _by_functions(supply, demand)
-        super().__init__(env, lambda transition, _: benefit(transition))
+        super().__init__(env, _by_functions(supply, demand))
 
 
 class NotionVectorWrapper(_VectorWrapper):
@@ -217,22 +214,17 @@ class NotionVectorWrapper(_VectorWrapper):
         super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
 
 
-def _by_functions(supply: Amounts, demand: Amounts) -> Callable[[Transition], tuple[Any, Any]]:
+def _by_functions(supply: Amounts, demand: Amounts) -> Benefit:
     for name, function in (("supply", supply), ("demand", demand)):
         if not callable(function):
             raise InvalidInputError(
                 f'{name} is {function!r}. Give a function of the transition, for example lambda t: t.info["served"].'
             )
-    return lambda transition: (supply(transition), demand(transition))
+    return lambda transition, _: (supply(transition), demand(transition))
 
 
-def _by_notion(
-    notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None
-) -> Callable[[Transition, np.ndarray[Any, Any] | None], tuple[Any, Any]]:
-    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one.
-
-    The function's second argument says which copies made a step, and is None where there is only one.
-    """
+def _by_notion(notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None) -> Benefit:
+    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one."""
     as_whole(groups, "groups", "the number of groups, at least 1", low=1)
     if notion.needs_qualified and qualified is None:
         raise InvalidInputError(
