@@ -106,15 +106,15 @@ def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
     notes = []
     if supply.shape[1] == 1:
         notes.append("there is only one group, so that there is nothing to compare: its bias is 0 whatever happens.")
-    without = sorted({int(g) for g in np.argwhere(demand.sum(axis=0) == 0).ravel()})
-    if without:
+    without = np.flatnonzero(demand.sum(axis=0) == 0)
+    if without.size:
         who = ", ".join(map(str, without))
         notes.append(
             f"group {who} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
             "bias cannot be said."
         )
-    above = sorted({int(g) for g in np.argwhere((supply > demand * (1 + 1e-6)) & (demand > 0))[:, 1]})
-    if above:
+    above = np.flatnonzero(((supply > demand * (1 + 1e-6)) & (demand > 0)).any(axis=0))
+    if above.size:
         who = ", ".join(map(str, above))
         notes.append(
             f"group {who} received more than was due, all steps together, so that a rate exceeds 1. If supply should "

@@ -54,11 +54,6 @@ def stepping(mode: AutoresetMode, ended_before: Mask) -> Mask:
     return ~ended_before if mode is AutoresetMode.NEXT_STEP else np.ones_like(ended_before)
 
 
-def resetting(mode: AutoresetMode, ended: Mask) -> Mask:
-    """Which copies the caller must reset before the next step. [copies] bool"""
-    return ended.copy() if mode is AutoresetMode.DISABLED else np.zeros_like(ended)
-
-
 def ended_after(mode: AutoresetMode, ended: Mask) -> Mask:
     """Which copies stand at the end of an episode when the step is over. [copies] bool"""
     return np.zeros_like(ended) if mode is AutoresetMode.SAME_STEP else ended
@@ -87,10 +82,13 @@ def vector_benefits(info: Mapping[str, Any], *, mode: AutoresetMode, ended: Mask
     return Benefits(supply * as_rows(counted, supply), demand * as_rows(counted, demand), counted)
 
 
-def benefit_entries(mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mask, stepped: Mask) -> dict[str, Any]:
-    """The entries of an info that hold the benefits of a step, where a reader of this mode looks for them.
+def with_benefits(
+    infos: Mapping[str, Any], mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mask, stepped: Mask
+) -> dict[str, Any]:
+    """The infos of a step with its benefits added, where a reader of this mode looks for them.
 
     Args:
+        infos: of the step.
         mode: the environment's autoreset mode.
         supply: [copies, ...] of the step that each copy made, whether or not it ended an episode.
         demand: the same shape.
@@ -105,16 +103,9 @@ def benefit_entries(mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mas
         return {"supply": supply * rows, "_supply": mask.copy(), "demand": demand * rows, "_demand": mask.copy()}
 
     if mode is not AutoresetMode.SAME_STEP or not ended.any():
-        return masked(stepped)
-    return masked(stepped & ~ended) | {"final_info": masked(ended), "_final_info": ended.copy()}
-
-
-def with_entries(infos: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    """The infos with the entries of `benefit_entries` added; those of the last steps join what is there already."""
-    added = {**infos, **entries}
-    if "final_info" in entries:
-        added["final_info"] = {**_final_info(infos), **entries["final_info"]}
-    return added
+        return {**infos, **masked(stepped)}
+    final = {**_final_info(infos), **masked(ended)}
+    return {**infos, **masked(stepped & ~ended), "final_info": final, "_final_info": ended.copy()}
 
 
 def final_entries(observations: np.ndarray[Any, Any], ended: Mask) -> dict[str, Any]:
@@ -259,8 +250,8 @@ class VectorSteps:
         rewards = np.where(benefits.counted, as_float32(as_reward(reward, (self.copies,))), np.float32(0))
         check_finite(rewards, "reward")
         supply, demand = self._amounts(benefits)
-        mask = resetting(mode, ended)
-        self._observation = self._reset(options={"reset_mask": mask}) if mask.any() else after
+        resets = mode is AutoresetMode.DISABLED and ended.any()
+        self._observation = self._reset(options={"reset_mask": ended.copy()}) if resets else after
         self._ended = ended_after(mode, ended)
         return VectorStep(
             observation=before,

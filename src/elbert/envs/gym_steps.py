@@ -92,13 +92,7 @@ def choose(mask: jax.Array, yes: Any, no: Any) -> Any:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def step_all(
-    structure: Any,
-    same: bool,
-    parameters: list[jax.Array],
-    keys: jax.Array,
-    states: Any,
-    ended: jax.Array,
-    actions: Any,
+    structure: Any, same: bool, parameters: list[Any], keys: jax.Array, states: Any, ended: jax.Array, actions: Any
 ) -> Any:
     """A step of every copy, and a reset of those whose episode has ended.
 

@@ -24,7 +24,7 @@ from elbert.envs.gym_env import (
     refuse_options,
     supported_actions,
 )
-from elbert.envs.gym_infos import benefit_entries, ended_after, final_entries, stepping
+from elbert.envs.gym_infos import ended_after, final_entries, stepping, with_benefits
 from elbert.envs.gym_steps import choose, key_words, reset_all, step_all, unpacked
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, unknown_name
@@ -81,7 +81,7 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
             if not mask.all():
                 raise ResetNeededError("The first reset() must be of all copies. Call it without a reset_mask.")
             fresh = [int(word) for word in np.random.SeedSequence().generate_state(self.num_envs, np.uint64)]
-            seeds = [new if given is None else given for given, new in zip(seeds, fresh, strict=True)]
+            seeds = [new if chosen is None else chosen for chosen, new in zip(seeds, fresh, strict=True)]
         self._seed_keys(seeds, mask)
         assert self._keys is not None
         after = reset_all(self._structure, self._parameters, self._keys)
@@ -117,9 +117,8 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         seen = unpacked(self.world, last, packed)
         ended = seen.terminated | seen.truncated
         supply, demand = plain(seen.supply, 1), plain(seen.demand, 1)
-        info = benefit_entries(self.autoreset_mode, supply, demand, ended=ended, stepped=stepped)
-        if same and ended.any():
-            info |= final_entries(seen.observation, ended)
+        last_observations = final_entries(seen.observation, ended) if same and ended.any() else {}
+        info = with_benefits(last_observations, self.autoreset_mode, supply, demand, ended=ended, stepped=stepped)
         if self._draw is not None:
             is_new = ended if same else ~stepped
             self._actions = [None if new else action for new, action in zip(is_new, checked, strict=True)]

@@ -21,13 +21,12 @@ import numpy as np
 from elbert.checks import as_whole
 from elbert.envs.gym_infos import (
     autoreset_mode,
-    benefit_entries,
     ended_after,
     last_infos,
     last_observations,
     merged_infos,
     stepping,
-    with_entries,
+    with_benefits,
 )
 from elbert.envs.gym_returns import called, five_values, needed_rows
 from elbert.errors import InvalidInputError
@@ -164,8 +163,7 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
             shown = dict(last_infos(self.env, infos, ended))
             transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
             supply, demand = self._amounts(transition, stepped)
-            entries = benefit_entries(self._mode, supply, demand, ended=ended, stepped=stepped)
-            infos = with_entries(infos, entries)
+            infos = with_benefits(infos, self._mode, supply, demand, ended=ended, stepped=stepped)
         infos = dict(infos)
         self._observations, self._infos, self._ended = observations, infos, ended_after(self._mode, ended)
         return observations, rewards, terminated, truncated, infos
