@@ -8,7 +8,6 @@ the total benefit it was given over the total benefit it was due, added up befor
     print(report)
 
     import gymnasium
-    gymnasium.register_envs(elbert.envs)
     env = gymnasium.make("elbert/Lending-v0")       # a world that reports supply and demand
     print(elbert.check_env(my_own_env))             # is this one ready?
 
@@ -18,9 +17,10 @@ the total benefit it was given over the total benefit it was due, added up befor
 Names are imported when first used, so that `import elbert` is quick.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from elbert.gym_ids import register_now_or_later
 
 __version__ = "0.2.0"
 
@@ -116,5 +116,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if "gymnasium" in sys.modules:  # the worlds are found by `gymnasium.make`; otherwise once `elbert.envs` is imported
-    import_module("elbert.envs")
+register_now_or_later()

@@ -11,7 +11,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from elbert.envs import EnvCheckError, check_env
 from elbert.envs.gym_infos import VectorSteps
-from elbert.envs.gym_returns import NotFiniteError, StrictEnv
+from elbert.envs.gym_returns import NotFiniteError
+from elbert.envs.gym_strict import StrictEnv
 from elbert.errors import InvalidInputError
 
 from .own import FLAWS, PAIR, UNUSABLE_SPACES, VECTOR_FLAWS, Flawed, FlawedVector, Late, clinic

@@ -1,15 +1,11 @@
-"""Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium.
-
-Importing this package registers the worlds with Gymnasium: `gymnasium.register_envs(elbert.envs)` says so in a way that
-linters understand, whichever of the two was imported first.
-"""
+"""Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium."""
 
 from elbert.envs.attention import Attention, AttentionState
 from elbert.envs.graphs import karate_club
 from elbert.envs.gym_checker import EnvReport, check_env
 from elbert.envs.gym_env import ResetNeededError, WorldEnv
+from elbert.envs.gym_strict import EnvCheckError
 from elbert.envs.gym_vector_env import WorldVectorEnv
-from elbert.envs.gym_walk import EnvCheckError
 from elbert.envs.gym_wrappers import (
     NotionVectorWrapper,
     NotionWrapper,

@@ -3,7 +3,7 @@
 A graph is undirected and unweighted. People are numbered 0, 1, 2, ... in the order of the graph's nodes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -88,28 +88,23 @@ def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
             "from node to group, or the name of a node attribute."
         )
     if graph is None:
-        people = list(range(len(karate_club().group)))
-        return karate_club()._replace(group=_checked_groups(_listed_groups(groups, graph, people), people))
+        people = range(len(karate_club().group))
+        return karate_club()._replace(group=_checked_groups(groups, graph, people))
     if not is_graph(graph):
-        group = _checked_groups(_listed_groups(groups, graph, None), None)
+        group = _checked_groups(groups, graph, None)
         return Network(_edges(graph, len(group)), group)
-    nodes = list(graph.nodes())
-    group = _checked_groups(_listed_groups(groups, graph, nodes), nodes)
-    place = {node: index for index, node in enumerate(nodes)}
-    return Network(_edges(((place[a], place[b]) for a, b in _nx_edges(graph)), len(nodes)), group)
+    if graph.is_directed():
+        raise InvalidInputError(
+            "The graph is directed, but a contact goes both ways. Give graph.to_undirected(), if that is what it means."
+        )
+    place = {node: index for index, node in enumerate(graph.nodes())}
+    group = _checked_groups(groups, graph, list(place))
+    return Network(_edges(((place[edge[0]], place[edge[1]]) for edge in graph.edges()), len(place)), group)
 
 
 def is_graph(value: Any) -> bool:
     """Whether this looks like a networkx graph."""
     return hasattr(value, "nodes") and hasattr(value, "is_directed")
-
-
-def _nx_edges(graph: Any) -> Iterable[tuple[Any, Any]]:
-    if graph.is_directed():
-        raise InvalidInputError(
-            "The graph is directed, but a contact goes both ways. Give graph.to_undirected(), if that is what it means."
-        )
-    return ((edge[0], edge[1]) for edge in graph.edges())
 
 
 def _edges(pairs: Any, people: int) -> np.ndarray[Any, Any]:
@@ -137,18 +132,6 @@ def _edges(pairs: Any, people: int) -> np.ndarray[Any, Any]:
     return np.unique(np.sort(array, axis=1), axis=0).astype(int)
 
 
-def _listed_groups(groups: Any, graph: Any, nodes: list[Any] | None) -> list[Any]:
-    """What was given for each person, in their order: as a list, by node, or as an attribute of the nodes."""
-    if isinstance(groups, str):
-        groups = _attribute(groups, graph)
-    if isinstance(groups, Mapping):
-        return _in_order(groups, nodes)
-    try:
-        return list(groups)
-    except TypeError as error:
-        raise InvalidInputError(f"groups is not a list of group numbers ({error}). Give one per person.") from error
-
-
 def _attribute(name: str, graph: Any) -> dict[Any, Any]:
     """Node -> what its attribute of this name holds."""
     if not is_graph(graph):
@@ -163,7 +146,7 @@ def _attribute(name: str, graph: Any) -> dict[Any, Any]:
     return {node: data[name] for node, data in graph.nodes(data=True) if name in data}
 
 
-def _in_order(groups: Mapping[Any, Any], nodes: list[Any] | None) -> list[Any]:
+def _in_order(groups: Mapping[Any, Any], nodes: Sequence[Any] | None) -> list[Any]:
     """The values of a mapping from person to group, in the order of the people."""
     order = range(len(groups)) if nodes is None else nodes
     if nodes is None and set(groups) != set(order):
@@ -179,9 +162,14 @@ def _in_order(groups: Mapping[Any, Any], nodes: list[Any] | None) -> list[Any]:
     return [groups[node] for node in order]
 
 
-def _checked_groups(groups: list[Any], nodes: list[Any] | None) -> np.ndarray[Any, Any]:
-    """Whole numbers 0 .. M - 1 with somebody in each group. [people]"""
+def _checked_groups(groups: Any, graph: Any, nodes: Sequence[Any] | None) -> np.ndarray[Any, Any]:
+    """Whole numbers 0 .. M - 1 with somebody in each group, in the order of the people. [people]"""
+    if isinstance(groups, str):
+        groups = _attribute(groups, graph)
+    if isinstance(groups, Mapping):
+        groups = _in_order(groups, nodes)
     try:
+        groups = list(groups)
         array = np.asarray(groups)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"groups is not a list of group numbers ({error}). Give one per person.") from error

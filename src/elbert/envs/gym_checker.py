@@ -1,23 +1,30 @@
 """Is this environment ready? Steps it and says, like a colleague, what is missing or wrong and how to mend it."""
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
 
 from elbert.checks import as_seed, as_whole
 from elbert.envs.gym_env import WorldEnv
-from elbert.envs.gym_infos import autoreset_mode
-from elbert.envs.gym_returns import KEYS, as_float32, check_finite, check_spaces, same_groups
-from elbert.envs.gym_walk import EnvCheckError, Seen, all_of, walk
+from elbert.envs.gym_infos import VectorStep, VectorSteps
+from elbert.envs.gym_returns import KEYS, as_float32, check_finite
+from elbert.envs.gym_strict import EnvCheckError, StrictEnv
 from elbert.envs.registry import get_entry
 from elbert.envs.world import World
+from elbert.errors import InvalidInputError
 
 REPEATED_STEPS = 20
 """Steps that are made twice, to see whether a seed repeats them."""
+
+IN_PLACE = (
+    "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put a copy into "
+    "info."
+)
 
 
 @dataclass(frozen=True)
@@ -78,25 +85,19 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
     if missing:
         raise EnvCheckError([f"It has no {' and no '.join(missing)}. Set it in __init__."])
     many = isinstance(env, gymnasium.vector.VectorEnv)
-    all_of(lambda: check_spaces(*_single_spaces(env)))
-    if isinstance(env, gymnasium.vector.VectorEnv):
-        all_of(lambda: autoreset_mode(env))
-    _check_repetition(env, min(REPEATED_STEPS, steps), start)
-    totals, in_place = _Totals(), _InPlace()
-    for seen in walk(env, steps, start):
-        totals.add(seen)
-        if not many:
-            in_place.look(seen.info)
-    supply, demand = totals.checked()
+    watched = None if many else _Watched(StrictEnv(env, thorough=True))
+    _check_repetition(env, watched, min(REPEATED_STEPS, steps), start)
+    supply, demand, made, episodes = _totals(_walk(env, watched, steps, start))
+    in_place = [IN_PLACE] if watched is not None and watched.changed else []
     return EnvReport(
         copies=env.num_envs if many else None,
         criteria=supply.shape[0],
         groups=supply.shape[1],
-        steps=totals.steps,
-        episodes=totals.episodes,
+        steps=made,
+        episodes=episodes,
         supply=supply,
         demand=demand,
-        notes=(*in_place.notes(), *_notes(supply, demand, totals.episodes, totals.steps)),
+        notes=(*in_place, *_notes(supply, demand, episodes, made)),
     )
 
 
@@ -105,15 +106,15 @@ def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
     notes = []
     if supply.shape[1] == 1:
         notes.append("there is only one group, so that there is nothing to compare: its bias is 0 whatever happens.")
-    without = sorted({int(g) for g in np.argwhere(demand.sum(axis=0) == 0).ravel()})
-    if without:
+    without = np.flatnonzero(demand.sum(axis=0) == 0)
+    if without.size:
         who = ", ".join(map(str, without))
         notes.append(
             f"group {who} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
             "bias cannot be said."
         )
-    above = sorted({int(g) for g in np.argwhere((supply > demand * (1 + 1e-6)) & (demand > 0))[:, 1]})
-    if above:
+    above = np.flatnonzero(((supply > demand * (1 + 1e-6)) & (demand > 0)).any(axis=0))
+    if above.size:
         who = ", ".join(map(str, above))
         notes.append(
             f"group {who} received more than was due, all steps together, so that a rate exceeds 1. If supply should "
@@ -130,87 +131,74 @@ def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
     return notes
 
 
-def _single_spaces(env: Any) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-    if isinstance(env, gymnasium.vector.VectorEnv):
-        return env.single_observation_space, env.single_action_space
-    return env.observation_space, env.action_space
-
-
-def _check_repetition(env: Any, steps: int, seed: int) -> None:
-    """Refuse an environment whose steps differ after the same seed and actions."""
-    courses = [
-        [copy.deepcopy((seen.before, seen.observation, seen.reward, seen.benefits)) for seen in walk(env, steps, seed)]
-        for _ in range(2)
-    ]
-    if not _same(*courses):
-        raise EnvCheckError(
-            [
-                f"Two runs with reset(seed={seed}) and the same actions differ. Take all randomness from "
-                "self.np_random (call super().reset(seed=seed) first), so that results can be repeated."
-            ]
-        )
-
-
-class _Totals:
-    """Supply and demand over all steps of all copies."""
-
-    def __init__(self) -> None:
-        self.steps, self.episodes = 0, 0
-        self._sums: np.ndarray[Any, Any] | None = None  # [2, criteria, groups]
-
-    def add(self, seen: Seen) -> None:
-        """One step; the groups must be the same ones in every step."""
-        self.steps += int(seen.benefits.counted.sum())
-        self.episodes += int(seen.ended.sum())
-        if not seen.benefits.counted.any():
-            return
-        amounts = np.stack([seen.benefits.supply, seen.benefits.demand])
-        with np.errstate(over="ignore"):  # `checked` refuses what became infinite
-            amounts = amounts.sum(axis=1) if amounts.ndim == 4 else amounts
-            before = None if self._sums is None else self._sums.shape[1:]
-            all_of(lambda: same_groups(amounts.shape[1:], before))
-            self._sums = amounts if self._sums is None else self._sums + amounts
-
-    def checked(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """(supply, demand), [criteria, groups] each, refused if they are beyond what 32 bits can hold."""
-        assert self._sums is not None  # the first step of every copy counts
-        for name, sums in zip(KEYS, self._sums, strict=True):
-            all_of(lambda sums=sums, name=name: check_finite(as_float32(sums.T), f"total {name}"))
-        return self._sums[0], self._sums[1]
-
-
-class _InPlace:
+class _Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Notices arrays in an info that are those of the step before, changed: who keeps them sees them change."""
 
-    def __init__(self) -> None:
-        self._held: tuple[tuple[Any, Any], ...] = ()  # (the array itself, a copy of what it held)
-        self._changed = False
+    changed = False
+    _held: tuple[tuple[Any, Any], ...] = ()  # (the array itself, a copy of what it held)
 
-    def look(self, info: Mapping[str, Any]) -> None:
-        """Compare with the step before, and keep this one."""
-        now = tuple((info[key], np.array(info[key])) for key in KEYS)
-        self._changed = self._changed or any(
-            isinstance(new, np.ndarray)
-            and isinstance(old, np.ndarray)
-            and np.shares_memory(new, old)
-            and not np.array_equal(new, as_it_was)
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """As the environment's own."""
+        result = self.env.step(action)
+        now = tuple((result[4][key], np.array(result[4][key])) for key in KEYS)
+        self.changed = self.changed or any(
+            np.shares_memory(new, old) and not np.array_equal(new, as_it_was)
             for (new, _), (old, as_it_was) in zip(now, self._held, strict=False)
         )
         self._held = now
-
-    def notes(self) -> tuple[str, ...]:
-        """What there is to say."""
-        note = (
-            "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put a "
-            "copy into info."
-        )
-        return (note,) if self._changed else ()
+        return result
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two courses are equal, entry by entry."""
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+def _walk(env: Any, watched: _Watched | None, count: int, seed: int) -> Iterator[VectorStep]:
+    """Steps with random actions from a seeded reset; a single environment is watched as a vector of one copy."""
+    space, vector, sample = env.action_space, env, env.action_space.sample
+    if watched is not None:
+        vector = _explained(lambda: SyncVectorEnv([lambda: watched], autoreset_mode=AutoresetMode.DISABLED), "reset")
+        vector.closed = True  # the environment is the user's to close
+
+        def sample() -> Any:
+            return concatenate(space, [space.sample()], create_empty_array(space, 1))
+
+    space.seed(seed)
+    steps = VectorSteps(vector, thorough=True)
+    _explained(lambda: steps.reset(seed), "reset")
+    for _ in range(count):
+        yield _explained(lambda: steps.step(sample()), "step")
+
+
+def _explained(call: Callable[[], Any], name: str) -> Any:
+    """What a method of the environment returns, which may raise anything; the report names it."""
+    try:
+        return call()
+    except EnvCheckError:
+        raise
+    except InvalidInputError as error:
+        raise EnvCheckError([str(error)]) from error
+    except Exception as error:
+        raise EnvCheckError([f"{name}() failed with {type(error).__name__}: {error}"]) from error
+
+
+def _check_repetition(env: Any, watched: _Watched | None, count: int, seed: int) -> None:
+    """Refuse an environment whose steps differ after the same seed and actions."""
+    first, second = (list(_walk(env, watched, count, seed)) for _ in range(2))
+    for step, repeated in zip(first, second, strict=True):
+        if not all(np.array_equal(values, again) for values, again in zip(step, repeated, strict=True)):
+            raise EnvCheckError(
+                [
+                    f"Two runs with reset(seed={seed}) and the same actions differ. Take all randomness from "
+                    "self.np_random (call super().reset(seed=seed) first), so that results can be repeated."
+                ]
+            )
+
+
+def _totals(walk: Iterator[VectorStep]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int, int]:
+    """(supply, demand), [criteria, groups] each, over all steps of all copies; how many steps; how many episodes."""
+    totals: dict[str, Any] = dict.fromkeys(KEYS, 0.0)
+    steps = episodes = 0
+    for step in walk:
+        totals = {key: total + getattr(step, key).sum(axis=0, dtype=float) for key, total in totals.items()}
+        steps += int(step.counted.sum())
+        episodes += int((step.terminated | step.truncated).sum())
+    for key, total in totals.items():
+        _explained(lambda key=key, total=total: check_finite(as_float32(total)[None], f"total {key}"), "step")
+    return totals["supply"], totals["demand"], steps, episodes

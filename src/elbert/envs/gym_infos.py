@@ -26,8 +26,8 @@ from elbert.envs.gym_returns import (
     called,
     check_finite,
     check_spaces,
+    check_within,
     five_values,
-    flat_observation,
     flat_observations,
     same_groups,
     two_values,
@@ -52,11 +52,6 @@ def autoreset_mode(env: VectorEnv) -> AutoresetMode:
 def stepping(mode: AutoresetMode, ended_before: Mask) -> Mask:
     """Which copies make a step now, given those whose episode the step before ended. [copies] bool"""
     return ~ended_before if mode is AutoresetMode.NEXT_STEP else np.ones_like(ended_before)
-
-
-def resetting(mode: AutoresetMode, ended: Mask) -> Mask:
-    """Which copies the caller must reset before the next step. [copies] bool"""
-    return ended.copy() if mode is AutoresetMode.DISABLED else np.zeros_like(ended)
 
 
 def ended_after(mode: AutoresetMode, ended: Mask) -> Mask:
@@ -87,10 +82,13 @@ def vector_benefits(info: Mapping[str, Any], *, mode: AutoresetMode, ended: Mask
     return Benefits(supply * as_rows(counted, supply), demand * as_rows(counted, demand), counted)
 
 
-def benefit_entries(mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mask, stepped: Mask) -> dict[str, Any]:
-    """The entries of an info that hold the benefits of a step, where a reader of this mode looks for them.
+def with_benefits(
+    infos: Mapping[str, Any], mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mask, stepped: Mask
+) -> dict[str, Any]:
+    """The infos of a step with its benefits added, where a reader of this mode looks for them.
 
     Args:
+        infos: of the step.
         mode: the environment's autoreset mode.
         supply: [copies, ...] of the step that each copy made, whether or not it ended an episode.
         demand: the same shape.
@@ -105,16 +103,9 @@ def benefit_entries(mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mas
         return {"supply": supply * rows, "_supply": mask.copy(), "demand": demand * rows, "_demand": mask.copy()}
 
     if mode is not AutoresetMode.SAME_STEP or not ended.any():
-        return masked(stepped)
-    return masked(stepped & ~ended) | {"final_info": masked(ended), "_final_info": ended.copy()}
-
-
-def with_entries(infos: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    """The infos with the entries of `benefit_entries` added; those of the last steps join what is there already."""
-    added = {**infos, **entries}
-    if "final_info" in entries:
-        added["final_info"] = {**_final_info(infos), **entries["final_info"]}
-    return added
+        return {**infos, **masked(stepped)}
+    final = {**_final_info(infos), **masked(ended)}
+    return {**infos, **masked(stepped & ~ended), "final_info": final, "_final_info": ended.copy()}
 
 
 def final_entries(observations: np.ndarray[Any, Any], ended: Mask) -> dict[str, Any]:
@@ -125,17 +116,20 @@ def final_entries(observations: np.ndarray[Any, Any], ended: Mask) -> dict[str, 
     return {"final_obs": final, "_final_obs": ended.copy()}
 
 
-def before_resets(
-    env: VectorEnv, observations: Any, infos: Mapping[str, Any], ended: Mask
-) -> tuple[Any, Mapping[str, Any]]:
-    """Observations (of any space) and infos as they were when the step was made, before any copy was reset."""
+def last_observations(env: VectorEnv, observations: Any, infos: Mapping[str, Any], ended: Mask) -> Any:
+    """Observations (of any space) as they were when the step was made, before any copy was reset."""
     if autoreset_mode(env) is not AutoresetMode.SAME_STEP or not ended.any():
-        return observations, infos
+        return observations
     final = _final_observations(infos, ended)
     rows = [final[i] if ended[i] else row for i, row in enumerate(iterate(env.observation_space, observations))]
     space = env.single_observation_space
-    last = concatenate(space, rows, create_empty_array(space, len(rows)))
-    return last, merged_infos(infos, _final_info(infos), ended)
+    return called(lambda: concatenate(space, rows, create_empty_array(space, len(rows))), "step")
+
+
+def last_infos(env: VectorEnv, infos: Mapping[str, Any], ended: Mask) -> Mapping[str, Any]:
+    """Infos as they were when the step was made, before any copy was reset."""
+    same = autoreset_mode(env) is AutoresetMode.SAME_STEP and ended.any()
+    return merged_infos(infos, _final_info(infos), ended) if same else infos
 
 
 def merged_infos(infos: Mapping[str, Any], others: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
@@ -199,9 +193,9 @@ class VectorSteps:
     wrong (a `NotFiniteError` for an infinite or NaN reward or observation).
     """
 
-    def __init__(self, env: VectorEnv) -> None:
-        """The environment; nothing is checked or reset yet."""
-        self.env = env
+    def __init__(self, env: VectorEnv, *, thorough: bool = False) -> None:
+        """The environment; nothing is checked or reset yet. `thorough`: observations must also lie in their space."""
+        self.env, self._thorough = env, thorough
         self.copies = env.num_envs
         self._shape: tuple[int, ...] | None = None
         self._observation: np.ndarray[Any, Any] | None = None
@@ -249,20 +243,15 @@ class VectorSteps:
         truncated = as_flags(truncated, "truncated", (self.copies,))
         ended = terminated | truncated
         benefits = vector_benefits(info, mode=mode, ended=ended, ended_before=self._ended)
-        before, after = self._observation, flat_observations(self.env, observations)
-        final = after
-        if mode is AutoresetMode.SAME_STEP and ended.any():
-            final = after.copy()
-            last = _final_observations(info, ended)
-            for i in np.flatnonzero(ended):
-                final[i] = flat_observation(self.env.single_observation_space, last[i])
-        check_finite(final, "observation")
-        check_finite(after, "observation")
+        before, last = self._observation, last_observations(self.env, observations, info, ended)
+        after = final = self._flat(observations, "step()")
+        if last is not observations:
+            final = self._flat(last, "step(), in its last steps of episodes,")
         rewards = np.where(benefits.counted, as_float32(as_reward(reward, (self.copies,))), np.float32(0))
         check_finite(rewards, "reward")
         supply, demand = self._amounts(benefits)
-        mask = resetting(mode, ended)
-        self._observation = self._reset(options={"reset_mask": mask}) if mask.any() else after
+        resets = mode is AutoresetMode.DISABLED and ended.any()
+        self._observation = self._reset(options={"reset_mask": ended.copy()}) if resets else after
         self._ended = ended_after(mode, ended)
         return VectorStep(
             observation=before,
@@ -278,7 +267,13 @@ class VectorSteps:
 
     def _reset(self, **arguments: Any) -> np.ndarray[Any, Any]:
         observations, _ = two_values(called(lambda: self.env.reset(**arguments), "reset"))
+        return self._flat(observations, "reset()")
+
+    def _flat(self, observations: Any, name: str) -> np.ndarray[Any, Any]:
+        """The observations as finite numbers. [N, observation] float32"""
         flat = flat_observations(self.env, observations)
+        if self._thorough:
+            check_within(self.env.observation_space, observations, name)
         check_finite(flat, "observation")
         return flat
 

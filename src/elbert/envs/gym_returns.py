@@ -5,6 +5,7 @@ environment puts the copies in front.
 """
 
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -167,11 +168,27 @@ def flat_observation(space: gymnasium.Space[Any], observation: Any) -> np.ndarra
     return flat
 
 
+def check_within(space: gymnasium.Space[Any], observation: Any, name: str) -> None:
+    """Refuse an observation that does not lie in its space. `name`: the method that returned it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a list is cast to an array, which Gymnasium warns of
+        try:
+            inside = space.contains(observation)
+        except (TypeError, ValueError):
+            inside = False
+    if not inside:
+        shape, dtype = getattr(observation, "shape", None), getattr(observation, "dtype", type(observation).__name__)
+        raise InvalidInputError(
+            f"The observation of {name} does not lie in observation_space {space}: it has shape {shape}, dtype "
+            f"{dtype}. Mend one or the other (often it is the dtype, or a bound)."
+        )
+
+
 def check_finite(values: np.ndarray[Any, Any], name: str) -> None:
-    """Refuse infinite and NaN values, naming the first one and its copy. [] or [copies, ...]"""
+    """Refuse infinite and NaN values, naming the first one and its copy if there are several. [copies, ...]"""
     wrong = ~np.isfinite(values)
     if wrong.any():
-        place = f" (copy {int(np.argwhere(wrong)[0][0])})" if values.ndim else ""
+        place = f" (copy {int(np.argwhere(wrong)[0][0])})" if len(values) > 1 else ""
         raise NotFiniteError(
             f"The {name} is {values[wrong][0]:g}{place}. Give finite numbers, in the range of 32 bits."
         )
@@ -250,43 +267,3 @@ def benefit_pair(info: Mapping[str, Any], where: str = "info") -> tuple[Any, Any
                 "both."
             )
     return as_pair(info["supply"], info["demand"])
-
-
-class StrictEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """One environment whose returns are checked before Gymnasium gathers copies of it.
-
-    A vector environment turns the text "3" or None into a number, and spreads an array of one group over all. What
-    was wrong can be seen only here.
-    """
-
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        """The environment; nothing is checked yet."""
-        super().__init__(env)
-        self._shapes: dict[str, tuple[int, ...]] = {}
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """As the environment's own, if it returns two values."""
-        observation, info = two_values(called(lambda: self.env.reset(seed=seed, options=options), "reset"))
-        self._check_shape(observation)
-        return observation, dict(info)
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """As the environment's own, if it returns five values that make sense."""
-        result = five_values(called(lambda: self.env.step(action), "step"))
-        observation, reward, terminated, truncated, info = result
-        self._check_shape(observation)
-        as_reward(reward, ())
-        as_flags(terminated, "terminated", ())
-        as_flags(truncated, "truncated", ())
-        for key in KEYS:
-            amounts = info.get(key)
-            if isinstance(amounts, np.ndarray) and amounts.ndim in (1, 2):  # others are refused after gathering
-                self._shapes[key] = same_groups((1, *amounts.shape)[-2:], self._shapes.get(key), key)
-        return observation, reward, terminated, truncated, dict(info)
-
-    def _check_shape(self, observation: Any) -> None:
-        space = self.env.observation_space
-        if isinstance(space, gymnasium.spaces.Box) and np.shape(observation) != space.shape:
-            raise InvalidInputError(
-                f"The observation has shape {np.shape(observation)}. Give shape {space.shape}, as {space} says."
-            )

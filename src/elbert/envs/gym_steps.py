@@ -90,38 +90,32 @@ def choose(mask: jax.Array, yes: Any, no: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(as_rows(mask, a), a, b), yes, no)
 
 
-@partial(jax.jit, static_argnums=0)
-def step_next(
-    structure: Any, parameters: list[jax.Array], keys: jax.Array, states: Any, ended: jax.Array, actions: Any
+@partial(jax.jit, static_argnums=(0, 1))
+def step_all(
+    structure: Any, same: bool, parameters: list[Any], keys: jax.Array, states: Any, ended: jax.Array, actions: Any
 ) -> Any:
-    """A step of every copy, but a reset of those whose episode had ended before."""
-    stepped_keys, stepped_states, step = jax.vmap(partial(_step, structure, parameters))(keys, states, actions)
+    """A step of every copy, and a reset of those whose episode has ended.
+
+    With `same`, copies are reset whose episode ends with this step, after it. Otherwise those are reset whose episode
+    had `ended` before, in place of a step.
+
+    Returns:
+        (keys, states, observations after resets, observations before them, the rest of the step packed).
+    """
+    *stepped, step = jax.vmap(partial(_step, structure, parameters))(keys, states, actions)
+    over = step.terminated | step.truncated if same else ended
 
     def with_resets() -> Any:
-        fresh = reset_all(structure, parameters, keys)
-        return choose(ended, fresh, (stepped_keys, stepped_states, step.observation))
+        fresh = reset_all(structure, parameters, stepped[0] if same else keys)
+        return choose(over, fresh, (*stepped, step.observation))
 
-    keys, states, observations = jax.lax.cond(
-        ended.any(), with_resets, lambda: (stepped_keys, stepped_states, step.observation)
-    )
-    world = jax.tree.unflatten(structure, parameters)
-    rewards = jnp.where(ended, 0.0, step.reward)
-    step = step._replace(reward=rewards, terminated=step.terminated & ~ended, truncated=step.truncated & ~ended)
-    return keys, states, observations, observations, jax.vmap(partial(_packed, world))(step)
-
-
-@partial(jax.jit, static_argnums=0)
-def step_same(
-    structure: Any, parameters: list[jax.Array], keys: jax.Array, states: Any, ended: jax.Array, actions: Any
-) -> Any:
-    """A step of every copy, and at once a reset of those whose episode ends with it."""
-    del ended
-    keys, states, step = jax.vmap(partial(_step, structure, parameters))(keys, states, actions)
-    over = step.terminated | step.truncated
-
-    def with_resets() -> Any:
-        return choose(over, reset_all(structure, parameters, keys), (keys, states, step.observation))
-
-    keys, states, observations = jax.lax.cond(over.any(), with_resets, lambda: (keys, states, step.observation))
+    keys, states, observations = jax.lax.cond(over.any(), with_resets, lambda: (*stepped, step.observation))
+    if not same:
+        step = step._replace(
+            observation=observations,
+            reward=jnp.where(ended, 0.0, step.reward),
+            terminated=step.terminated & ~ended,
+            truncated=step.truncated & ~ended,
+        )
     world = jax.tree.unflatten(structure, parameters)
     return keys, states, observations, step.observation, jax.vmap(partial(_packed, world))(step)

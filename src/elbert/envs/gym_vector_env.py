@@ -24,8 +24,8 @@ from elbert.envs.gym_env import (
     refuse_options,
     supported_actions,
 )
-from elbert.envs.gym_infos import benefit_entries, ended_after, final_entries, stepping
-from elbert.envs.gym_steps import choose, key_words, reset_all, step_next, step_same, unpacked
+from elbert.envs.gym_infos import ended_after, final_entries, stepping, with_benefits
+from elbert.envs.gym_steps import choose, key_words, reset_all, step_all, unpacked
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, unknown_name
 
@@ -81,19 +81,13 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
             if not mask.all():
                 raise ResetNeededError("The first reset() must be of all copies. Call it without a reset_mask.")
             fresh = [int(word) for word in np.random.SeedSequence().generate_state(self.num_envs, np.uint64)]
-            seeds = [
-                new if seed_of_copy is None else seed_of_copy for seed_of_copy, new in zip(seeds, fresh, strict=True)
-            ]
+            seeds = [new if chosen is None else chosen for chosen, new in zip(seeds, fresh, strict=True)]
         self._seed_keys(seeds, mask)
         assert self._keys is not None
-        keys, states, observations = reset_all(self._structure, self._parameters, self._keys)
-        if mask.all():
-            self._keys, self.states, self._observations = keys, states, observations
-        else:
-            before = (self._keys, self.states, self._observations)
-            self._keys, self.states, self._observations = choose(
-                jnp.asarray(mask), (keys, states, observations), before
-            )
+        after = reset_all(self._structure, self._parameters, self._keys)
+        if not mask.all():
+            after = choose(jnp.asarray(mask), after, (self._keys, self.states, self._observations))
+        self._keys, self.states, self._observations = after
         self._ended = self._ended & ~mask
         self._actions = [None if new else action for new, action in zip(mask, self._actions, strict=True)]
         return np.array(self._observations), {}
@@ -117,15 +111,14 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         checked = checked_action(self.action_space, actions)
         same = self.autoreset_mode is AutoresetMode.SAME_STEP
         stepped = stepping(self.autoreset_mode, self._ended)
-        advance = step_same if same else step_next
-        outcome = advance(self._structure, self._parameters, self._keys, self.states, jnp.asarray(~stepped), checked)
+        before = (self._keys, self.states, jnp.asarray(~stepped))
+        outcome = step_all(self._structure, same, self._parameters, *before, checked)
         self._keys, self.states, self._observations, last, packed = outcome
         seen = unpacked(self.world, last, packed)
         ended = seen.terminated | seen.truncated
         supply, demand = plain(seen.supply, 1), plain(seen.demand, 1)
-        info = benefit_entries(self.autoreset_mode, supply, demand, ended=ended, stepped=stepped)
-        if same and ended.any():
-            info |= final_entries(seen.observation, ended)
+        last_observations = final_entries(seen.observation, ended) if same and ended.any() else {}
+        info = with_benefits(last_observations, self.autoreset_mode, supply, demand, ended=ended, stepped=stepped)
         if self._draw is not None:
             is_new = ended if same else ~stepped
             self._actions = [None if new else action for new, action in zip(is_new, checked, strict=True)]

@@ -21,12 +21,12 @@ import numpy as np
 from elbert.checks import as_whole
 from elbert.envs.gym_infos import (
     autoreset_mode,
-    before_resets,
-    benefit_entries,
     ended_after,
+    last_infos,
+    last_observations,
     merged_infos,
     stepping,
-    with_entries,
+    with_benefits,
 )
 from elbert.envs.gym_returns import called, five_values, needed_rows
 from elbert.errors import InvalidInputError
@@ -53,11 +53,14 @@ Amounts: TypeAlias = Callable[[Transition], Any]
 Field: TypeAlias = str | Callable[[Transition], Any]
 """An entry of the step's `info` by name, or a function of the transition."""
 
+Benefit: TypeAlias = Callable[[Transition, np.ndarray[Any, Any] | None], tuple[Any, Any]]
+"""(transition, which copies made a step or None for one environment) -> supply and demand."""
+
 
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds what a function of the transition gives."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], benefit: Callable[[Transition], tuple[Any, Any]]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], benefit: Benefit) -> None:
         if isinstance(env, gymnasium.vector.VectorEnv):
             raise InvalidInputError(
                 f"{type(self).__name__} is for one environment, but this is a VectorEnv. Use "
@@ -79,7 +82,7 @@ class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         result = five_values(called(lambda: self.env.step(action), "step"))
         observation, reward, terminated, truncated, info = result
         transition = Transition(before, action, observation, reward, terminated, truncated, dict(info), previous)
-        supply, demand = as_pair(*self._benefit(transition))
+        supply, demand = as_pair(*self._benefit(transition, None))
         self._observation, self._info = observation, {**info, "supply": supply, "demand": demand}
         return observation, reward, terminated, truncated, self._info
 
@@ -121,18 +124,13 @@ class NotionWrapper(_Wrapper):
             decision: 1 accepted, 0 rejected; the action, if not given.
             qualified: 1 if the benefit was due; not needed for demographic parity.
         """
-        benefit = _by_notion(get_notion(notion), groups, group, decision, qualified)
-        super().__init__(env, lambda transition: benefit(transition, None))
+        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
 
 
 class _VectorWrapper(gymnasium.vector.VectorWrapper):
     """Adds what a function of the transitions gives, where Gymnasium's conventions want it."""
 
-    def __init__(
-        self,
-        env: gymnasium.vector.VectorEnv[Any, Any, Any],
-        benefit: Callable[[Transition, np.ndarray[Any, Any]], tuple[Any, Any]],
-    ) -> None:
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], benefit: Benefit) -> None:
         if not isinstance(env, gymnasium.vector.VectorEnv):
             raise InvalidInputError(
                 f"{type(self).__name__} is for a VectorEnv, but this is {type(env).__name__}. Use "
@@ -161,11 +159,11 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
         observations, rewards, terminated, truncated, infos = result
         ended = np.asarray(terminated) | np.asarray(truncated)
         if stepped.any():
-            last, shown = before_resets(self.env, observations, infos, ended)
-            transition = Transition(before, actions, last, rewards, terminated, truncated, dict(shown), previous)
+            last = last_observations(self.env, observations, infos, ended)
+            shown = dict(last_infos(self.env, infos, ended))
+            transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
             supply, demand = self._amounts(transition, stepped)
-            entries = benefit_entries(self._mode, supply, demand, ended=ended, stepped=stepped)
-            infos = with_entries(infos, entries)
+            infos = with_benefits(infos, self._mode, supply, demand, ended=ended, stepped=stepped)
         infos = dict(infos)
         self._observations, self._infos, self._ended = observations, infos, ended_after(self._mode, ended)
         return observations, rewards, terminated, truncated, infos
@@ -194,8 +192,7 @@ class SupplyDemandVectorWrapper(_VectorWrapper):
             supply: Transition -> [copies, groups] or [copies, criteria, groups].
             demand: Transition -> the same shape.
         """
-        benefit = _by_functions(supply, demand)
-        super().__init__(env, lambda transition, _: benefit(transition))
+        super().__init__(env, _by_functions(supply, demand))
 
 
 class NotionVectorWrapper(_VectorWrapper):
@@ -215,22 +212,17 @@ class NotionVectorWrapper(_VectorWrapper):
         super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
 
 
-def _by_functions(supply: Amounts, demand: Amounts) -> Callable[[Transition], tuple[Any, Any]]:
+def _by_functions(supply: Amounts, demand: Amounts) -> Benefit:
     for name, function in (("supply", supply), ("demand", demand)):
         if not callable(function):
             raise InvalidInputError(
                 f'{name} is {function!r}. Give a function of the transition, for example lambda t: t.info["served"].'
             )
-    return lambda transition: (supply(transition), demand(transition))
+    return lambda transition, _: (supply(transition), demand(transition))
 
 
-def _by_notion(
-    notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None
-) -> Callable[[Transition, np.ndarray[Any, Any] | None], tuple[Any, Any]]:
-    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one.
-
-    The function's second argument says which copies made a step, and is None where there is only one.
-    """
+def _by_notion(notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None) -> Benefit:
+    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one."""
     as_whole(groups, "groups", "the number of groups, at least 1", low=1)
     if notion.needs_qualified and qualified is None:
         raise InvalidInputError(

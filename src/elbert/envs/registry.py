@@ -21,6 +21,7 @@ from elbert.envs.lending import Lending
 from elbert.envs.parameters import plain_parameters
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, did_you_mean, unknown_name
+from elbert.gym_ids import IDS, register_id
 
 
 class Parameter(NamedTuple):
@@ -116,7 +117,16 @@ def register(entry: Entry) -> Entry:
         raise InvalidInputError(
             f"The name {entry.name!r} stands for {present.world.__name__} ({present.id}) already. Choose another name."
         )
-    _register_id(entry, known=present is not None and present.id == entry.id)
+    spec = gymnasium.registry.get(entry.id)
+    if spec is not None and spec.kwargs != {"world": entry.name}:
+        raise InvalidInputError(f"The Gymnasium id {entry.id!r} is taken. Choose another id.")
+    try:
+        if spec is None:
+            register_id(gymnasium, entry.name, entry.id)
+    except gymnasium.error.Error as error:
+        raise InvalidInputError(
+            f"The Gymnasium id is {entry.id!r} ({error}). Give one of the form 'mine/Queue-v0'."
+        ) from error
     ENTRIES[entry.name] = entry
     return entry
 
@@ -132,42 +142,24 @@ def _defined_again(before: type, now: type) -> bool:
     return before is not now and (before.__module__, before.__qualname__) == (now.__module__, now.__qualname__)
 
 
-def _register_id(entry: Entry, *, known: bool) -> None:
-    if known:
-        return
-    if entry.id in gymnasium.registry:
-        raise InvalidInputError(f"The Gymnasium id {entry.id!r} is taken. Choose another id.")
-    try:
-        gymnasium.register(
-            entry.id,
-            entry_point="elbert.envs.registry:make_env",
-            vector_entry_point="elbert.envs.registry:make_vector_env",
-            kwargs={"world": entry.name},
-        )
-    except gymnasium.error.Error as error:
-        raise InvalidInputError(
-            f"The Gymnasium id is {entry.id!r} ({error}). Give one of the form 'mine/Queue-v0'."
-        ) from error
-
-
 for _entry in (
     Entry(
         "lending",
-        "elbert/Lending-v0",
+        IDS["lending"],
         Lending,
         summary="A bank accepts or rejects loan applicants; loans repaid and defaulted move the groups' scores.",
         draw="elbert.report.world_pictures:draw_lending",
     ),
     Entry(
         "infectious",
-        "elbert/Infectious-v0",
+        IDS["infectious"],
         Infectious,
         summary="A health service vaccinates one person a step while a disease spreads in a social network.",
         draw="elbert.report.world_pictures:draw_infectious",
     ),
     Entry(
         "infectious-harder",
-        "elbert/InfectiousHarder-v0",
+        IDS["infectious-harder"],
         Infectious,
         settings={"waning": 0.2},
         summary="As infectious, but immunity is lost: recovered and vaccinated people become susceptible again.",
@@ -175,14 +167,14 @@ for _entry in (
     ),
     Entry(
         "attention",
-        "elbert/Attention-v0",
+        IDS["attention"],
         Attention,
         summary="Units of attention go to sites with incidents; sites without attention get worse.",
         draw="elbert.report.world_pictures:draw_attention",
     ),
     Entry(
         "attention-harder",
-        "elbert/AttentionHarder-v0",
+        IDS["attention-harder"],
         Attention,
         settings={
             "initial_rates": (30.0, 25.0, 22.5, 17.5, 12.5),
