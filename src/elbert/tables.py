@@ -4,6 +4,7 @@ Nothing is cut where there is little room: headings and columns that may fold do
 turned, with a column for each row; and if that is too wide too, its rows are stacked as lists of headings and cells.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -200,7 +201,7 @@ def as_text(part: "Table | Page", width: int = TEXT_WIDTH) -> str:
 
 def number(value: float | None, digits: int = 4, *, unknown: str = "?") -> str:
     """A number with this many digits after the point."""
-    return unknown if value is None else f"{value:.{digits}f}"
+    return unknown if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def interval(low: float | None, high: float | None, digits: int = 4) -> str:

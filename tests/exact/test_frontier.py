@@ -12,7 +12,7 @@ from rich.console import Console
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at, frontier_for_picture
-from elbert.report.frontier import draw_frontier_line, frontier_table, write_frontier
+from elbert.report.frontier import draw_frontier_line, frontier_page, write_frontier
 from elbert.report.scatter import Point
 
 
@@ -58,7 +58,7 @@ def test_worlds_without_an_exact_frontier_say_so():
 
 def test_table_and_picture(short, tmp_path):
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(frontier_table(short))
+    console.print(frontier_page(short))
     text = console.export_text()
     assert "no limit" in text
     assert "thresholds-2-1" in text

@@ -5,51 +5,45 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from elbert.exact.frontier import Frontier
+from elbert.exact.frontier import Frontier, FrontierPoint
 from elbert.files import write_json
 from elbert.report.curves import labels_of
 from elbert.report.scatter import Point, draw_scatter
 from elbert.report.style import INK, draw_figure
+from elbert.tables import Column, Page, Table, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def frontier_table(found: Frontier) -> RenderableType:
-    """The frontier for the terminal, rules below."""
-    parts: list[RenderableType] = []
+def frontier_page(found: Frontier) -> Page:
+    """The frontier as a table, rules below."""
+    tables: list[Table] = []
     if found.points:
         title = "most reward / step" if found.points[0].rates is not None else "reward / step at most"
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("bias at most", title, "proven bound", "rates", "price of bias"):
-            table.add_column(column, justify="right")
-        for point in found.points:
-            rates = () if point.rates is None else (z for row in point.rates for z in row)
-            table.add_row(
-                "no limit" if point.delta is None else f"{point.delta:g}",
-                f"{point.reward:.5f}",
-                f"{point.bound:.5f}",
-                " ".join("?" if z is None else f"{z:.4f}" for z in rates),
-                "" if point.price is None else f"{point.price:.4f}",
-            )
-        parts.append(table)
+        headings = ("bias at most", title, "proven bound", "rates", "price of bias")
+        rows = tuple(_point_row(point) for point in found.points)
+        tables.append(Table(tuple(Column(heading, right=True) for heading in headings), rows))
     if found.rules:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("rule")
-        for column in ("reward / step", "bias", ""):
-            table.add_column(column, justify="right")
-        for rule in found.rules:
-            how = "simulated" if rule.simulated else "expected"
-            table.add_row(Text(rule.name), f"{rule.reward:.4f}", _number(rule.bias), how)
-        parts.append(table)
-    head = Text(f"{found.env}, episodes of {found.horizon} steps", style="bold")
-    return Group(head, *parts, Text(found.note))
+        columns = (Column("rule"), *(Column(heading, right=True) for heading in ("reward / step", "bias", "")))
+        rows = tuple(
+            (rule.name, number(rule.reward), number(rule.bias), "simulated" if rule.simulated else "expected")
+            for rule in found.rules
+        )
+        tables.append(Table(columns, rows))
+    return Page((f"# {found.env}, episodes of {found.horizon} steps", *tables, found.note))
+
+
+def _point_row(point: FrontierPoint) -> tuple[str, ...]:
+    rates = (rate for row in point.rates or () for rate in row)
+    return (
+        "no limit" if point.delta is None else f"{point.delta:g}",
+        number(point.reward, 5),
+        number(point.bound, 5),
+        " ".join(number(rate) for rate in rates),
+        number(point.price, unknown=""),
+    )
 
 
 def write_frontier(
@@ -117,7 +111,3 @@ def draw_frontier_line(axes: "Axes", found: Frontier) -> None:
     drawn = "steps-pre" if found.points[0].rates is None else "default"  # between two limits the larger one's holds
     axes.plot(*zip(*limited, strict=True), color=INK, ls=line, lw=1.4, label=label, zorder=1, drawstyle=drawn)
     axes.set_xlim(-0.04 * right, right)
-
-
-def _number(value: float) -> str:
-    return "?" if math.isnan(value) else f"{value:.4f}"
