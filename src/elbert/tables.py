@@ -1,7 +1,7 @@
 """Rows and columns, once: for a terminal, as plain text, and as Markdown. What is shown is never taken for markup.
 
-Nothing is cut where there is little room: headings and columns that may fold do so; a table that still does not fit is
-turned, with a column for each row; and if that is too wide too, its rows are stacked as lists of headings and cells.
+Nothing is cut where there is little room: headings and columns that may fold do so, and the rows of a table that still
+does not fit are stacked as lists of headings and cells.
 """
 
 import math
@@ -55,14 +55,9 @@ class Table:
         )
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        """For a rich console: as it is where there is room, else turned, else stacked."""
+        """For a rich console: side by side where there is room, else stacked."""
         widths = self._fitted(console, options)
-        if widths is None:
-            turned = self._turned()
-            widths = turned._fitted(console, options)
-            yield self._stacked() if widths is None else turned._side_by_side(widths)
-        else:
-            yield self._side_by_side(widths)
+        yield self._stacked() if widths is None else self._side_by_side(widths)
 
     def __str__(self) -> str:
         """As plain text."""
@@ -80,7 +75,7 @@ class Table:
         return any(column.heading for column in self.columns)
 
     def _fitted(self, console: "Console", options: "ConsoleOptions") -> list[int] | None:
-        """The width of each column; None if the table does not fit though it could be shown in another form.
+        """The width of each column; None if the table does not fit though it could be stacked.
 
         Where there is little room, headings fold at spaces, then the cells of columns that may.
         """
@@ -126,12 +121,6 @@ class Table:
         for place, row in enumerate(self.rows):
             table.add_row(*(Text(cell) for cell in row), end_section=place in self.sections)
         return table
-
-    def _turned(self) -> "Table":
-        """The table with a column for each row and a row for each heading."""
-        columns = (Column(self.columns[0].heading), *(Column(row[0], right=True) for row in self.rows))
-        lines = zip(self.columns[1:], list(zip(*self.rows, strict=True))[1:], strict=True)
-        return Table(columns, tuple((column.heading, *cells) for column, cells in lines), title=self.title)
 
     def _stacked(self) -> "RenderableType":
         """Each row below the other: its first cell, then a line for each heading with something below it."""

@@ -200,7 +200,7 @@ def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_
         real(job, *rest)
 
     monkeypatch.setattr(jobs, "do_job", counted)
-    monkeypatch.setattr(paper, "METHODS", ("elbert-po", "a-ppo"))  # each method takes its time to compile
+    monkeypatch.setattr(paper, "PUBLISHED_METHODS", ("elbert-po", "a-ppo"))  # each method takes its time to compile
     with pytest.raises(RuntimeError):
         reproduce(("main",), **how)
     told = []

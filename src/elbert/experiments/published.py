@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from elbert.experiments.results import BestPossible
 from elbert.learning.result import Result
-from elbert.records import record_from
 
 Verdict: TypeAlias = Literal["better", "alike", "worse"]
 CellVerdict: TypeAlias = Literal["dominates", "alike", "mixed", "dominated"]
@@ -43,13 +42,10 @@ class Published:
 def published() -> Published:
     """Read the paper's numbers."""
     content = json.loads((files("elbert.experiments") / "data" / "published.json").read_text("utf-8"))
-    return Published(
-        content["source"],
-        {
-            env: {method: record_from(Level, level, f"{env}.{method}") for method, level in methods.items()}
-            for env, methods in content["levels"].items()
-        },
-    )
+    levels = {
+        env: {method: Level(**level) for method, level in methods.items()} for env, methods in content["levels"].items()
+    }
+    return Published(content["source"], levels)
 
 
 def verdict(ci: Sequence[float], theirs: Sequence[float], *, more_is_better: bool) -> Verdict:
