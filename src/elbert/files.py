@@ -31,26 +31,17 @@ class FileError(ElbertError, OSError):
 
 
 def as_path(value: Any, name: str = "path") -> Path:
-    """A path that the system can look up, whether something is there or not.
-
-    Args:
-        value: what was given: text or a `pathlib.Path`.
-        name: what the user calls it.
-    """
+    """A path that the system can look up, whether something is there or not; the user calls it `name`."""
     try:
-        path = Path(value)
+        Path(value).stat()
     except TypeError as error:
         raise InvalidInputError(f"{name} is {value!r}. Give a path: text or a pathlib.Path.") from error
-    try:
-        path.stat()
-    except ValueError as error:  # a null character, or one that the file system cannot encode
-        raise InvalidInputError(f"{name} is {str(value)!r}, which no path can be ({error}). Give another.") from error
-    except OSError as error:
-        if error.errno in UNUSABLE:
+    except (OSError, ValueError) as error:  # ValueError: a null character, or one that cannot be encoded
+        if isinstance(error, ValueError) or error.errno in UNUSABLE:
             raise FileError(
-                f"{name} is {str(value)!r}, which leads nowhere ({error.strerror}). Give another."
+                f"{name} is {str(value)!r}, which leads nowhere ({_reason(error)}). Give another."
             ) from error
-    return path
+    return Path(value)
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -200,9 +191,8 @@ def _checksum(arrays: Mapping[str, np.ndarray[Any, Any]], about: str) -> str:
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # the folder itself may be out of reach: then nothing of ours is there
+    # The folder itself may be out of reach: then nothing of ours is there.
+    with contextlib.suppress(OSError, ValueError):
         path.unlink(missing_ok=True)
 
 

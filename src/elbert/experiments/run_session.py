@@ -31,7 +31,6 @@ class InterruptedRunError(ElbertError):
     """The run was asked to stop; its state is saved."""
 
     def __init__(self, message: str, signal_number: int) -> None:
-        """The message, and the signal that asked."""
         super().__init__(message)
         self.signal_number = signal_number
 
@@ -39,22 +38,7 @@ class InterruptedRunError(ElbertError):
 class RunSession:
     """A training under way, in memory or in a run's folder."""
 
-    def __init__(
-        self,
-        trainer: Trainer,
-        *,
-        callbacks: Sequence[Callback],
-        progress: Tell,
-        folder: Path | None = None,
-    ) -> None:
-        """A session that has not begun.
-
-        Args:
-            trainer: does the iterations.
-            callbacks: are called after every iteration; one that returns False stops the training.
-            progress: is told how far the work is.
-            folder: where the run is kept; None for nowhere.
-        """
+    def __init__(self, trainer: Trainer, *, callbacks: Sequence[Callback], progress: Tell, folder: Path | None) -> None:
         self.trainer, self.callbacks, self.progress = trainer, callbacks, progress
         self.candidates = None if trainer.method.policy_choice is None else Candidates(trainer, folder)
         self.run = None if folder is None else RunFolder(folder)
@@ -137,14 +121,17 @@ class RunSession:
 
     def _iterate_and_keep(self) -> list[Agent]:
         """Do the iterations and the choice, and write on the way what a killed run needs to go on."""
-        metrics_due, checkpoint_due = _Clock(METRICS_SECONDS), _Clock(CHECKPOINT_SECONDS)
+        saved = written = time.monotonic()
         for iteration in self.trainer:
             self._folder.metrics.record(iteration)
             if self._tell(iteration) or self._signals:
                 break
-            if checkpoint_due():
+            now = time.monotonic()
+            if now - saved >= CHECKPOINT_SECONDS:
+                saved = written = now
                 self._checkpoint()
-            elif metrics_due():
+            elif now - written >= METRICS_SECONDS:
+                written = now
                 self._folder.metrics.write()
         return self._end()
 
@@ -227,20 +214,6 @@ def asked_to_stop() -> Iterator[list[int]]:
         yield signals
     finally:
         restore()
-
-
-class _Clock:
-    """Says when something is due again."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self._last = seconds, time.monotonic()
-
-    def __call__(self) -> bool:
-        """Whether the seconds have passed since it last was due."""
-        if time.monotonic() - self._last < self.seconds:
-            return False
-        self._last = time.monotonic()
-        return True
 
 
 def _facts(metrics: Metrics) -> str:
