@@ -117,12 +117,9 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_sealed(path: Path, *, remedy: str, digest_required: bool = True) -> dict[str, Any]:
-    """What `write_sealed` wrote, without its digest; a file that was changed since is refused.
+    """What `write_sealed` wrote, without its digest; a file that was changed since is refused with a remedy.
 
-    Args:
-        path: of the file.
-        remedy: what to do about a changed file, a sentence.
-        digest_required: whether a file without a digest counts as changed.
+    Where a digest is required, a file without one counts as changed.
     """
     content = read_json(path)
     digest = content.pop("digest", None)

@@ -15,10 +15,7 @@ SIMPLE = {str: "text", bool: "true or false", int: "a whole number", float: "a n
 def record_from(kind: type[Record], content: Any, where: str = "it") -> Record:
     """A record of this kind from a JSON object, whose entries are named as the fields; other entries are passed over.
 
-    Args:
-        kind: a dataclass with fields of text, numbers, truth values, literals, other records, tuples, and None.
-        content: what JSON gave.
-        where: what the message calls the content.
+    Fields are text, numbers, truth values, literals, records, tuples of them, or None; messages call it `where`.
     """
     if not isinstance(content, Mapping):
         raise InvalidInputError(f"{where} is not a JSON object.")

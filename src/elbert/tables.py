@@ -82,19 +82,18 @@ class Table:
         from rich.measure import Measurement
 
         cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
-        heads = [column.heading for column in self.columns]
         widths = [
-            max(_longest(texts, lines=True), _longest([head], lines=True))
-            for texts, head in zip(cells, heads, strict=True)
+            _longest([column.heading, *texts], lines=True) for column, texts in zip(self.columns, cells, strict=True)
         ]
         excess = Measurement.get(console, options.update_width(10_000), self._side_by_side(widths)).maximum
         excess -= options.max_width
         for folded in ("headings", "cells"):
             for place in sorted(range(len(widths)), key=lambda place: -widths[place]):
-                least = max(_longest(cells[place], lines=True), _longest([heads[place]]))
-                if folded == "cells" and self.columns[place].folds:
-                    words = max(_longest(cells[place]), _longest([heads[place]]))
-                    least = max(words, min(widths[place], FOLDED_WIDTH)) if self._headed else words
+                column = self.columns[place]
+                folds = column.folds and folded == "cells"
+                least = max(_longest(cells[place], lines=not folds), _longest([column.heading]))
+                if folds and self._headed:
+                    least = max(least, min(widths[place], FOLDED_WIDTH))
                 taken = max(0, min(excess, widths[place] - least))
                 widths[place] -= taken
                 excess -= taken

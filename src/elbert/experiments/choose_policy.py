@@ -37,18 +37,11 @@ class Candidates:
                     agent.save(path)
 
     def choose(self, progress: Tell = tell_nobody, stop: Callable[[], bool] = lambda: False) -> list[Agent] | None:
-        """Judge all candidates and choose one for each member.
+        """Judge all candidates and choose one for each member; None if `stop` said so before one of them.
 
         Of those whose limit is confirmed it is the one with most reward. Where none is confirmed, it is one that is
         not refuted, and of these the one with the smallest bias: the reward would choose the largest bias that chance
         allows.
-
-        Args:
-            progress: is told how many policies are judged.
-            stop: is asked before every candidate whether to give up.
-
-        Returns:
-            The agents, or None if it was stopped.
         """
         last = self.trainer.agents()
         for iteration in self.iterations:

@@ -49,13 +49,7 @@ def published() -> Published:
 
 
 def verdict(ci: Sequence[float], theirs: Sequence[float], *, more_is_better: bool) -> Verdict:
-    """Say "better" where our whole interval lies on the good side of their whole band, "worse" on the other side.
-
-    Args:
-        ci: our 95 % interval.
-        theirs: the ends of the published band.
-        more_is_better: true of the reward, false of the bias.
-    """
+    """Say "better" where our whole interval lies on the good side of their whole band, "worse" on the other side."""
     above, below = min(ci) > max(theirs), max(ci) < min(theirs)
     if above or below:
         return "better" if above == more_is_better else "worse"

@@ -21,10 +21,9 @@ NEEDED = ("iteration", "steps", "seed", "reward", "bias", "episodes")
 
 
 class MetricsFile:
-    """The metrics of the run in a folder."""
+    """The metrics of the run in a folder; the file need not be there yet."""
 
     def __init__(self, folder: Path) -> None:
-        """The file need not be there yet."""
         self.folder, self.path = folder, folder / NAME
         self._unwritten: list[dict[str, Any]] = []
 

@@ -56,9 +56,7 @@ class RunSession:
     def train_in_folder(self, config: dict[str, Any], *, resume: bool) -> list[Agent]:
         """Do the same in the run's folder, with a word in the manifest about how it ended.
 
-        Args:
-            config: what was asked for, as JSON holds it.
-            resume: go on with a run that is there; what is finished there is read.
+        To resume is to go on with a run that is there; what is finished there is read.
         """
         run = self._folder
         with only_writer(run.path):

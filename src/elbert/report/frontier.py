@@ -49,13 +49,9 @@ def _point_row(point: FrontierPoint) -> tuple[str, ...]:
 def write_frontier(
     found: Frontier, folder: Path, *, points: Sequence[Point] = (), theirs: Sequence[Point] = ()
 ) -> list[Path]:
-    """`frontier-ENV.json` and the figure as PNG and SVG.
+    """Write `frontier-ENV.json` and the figure as PNG and SVG, with trained agents as points beside the rules.
 
-    Args:
-        found: the frontier.
-        folder: where to.
-        points: trained agents to show beside the rules.
-        theirs: published points, drawn hollow and joined to ours of the same label.
+    Published points (`theirs`) are drawn hollow and joined to ours of the same label.
     """
     data = folder / f"frontier-{found.env}.json"
     write_json(data, found.to_dict())
