@@ -54,9 +54,7 @@ def _value_from(kind: Any, value: Any, where: str) -> Any:
         if value not in parts:
             raise InvalidInputError(f"{where} is {value!r}, not one of {', '.join(map(repr, parts))}.")
         return value
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    fits = {str: isinstance(value, str), bool: isinstance(value, bool), float: number}
-    fits[int] = number and isinstance(value, int)
-    if not fits[kind]:
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if not fits or (type(value) is float and not math.isfinite(value)):
         raise InvalidInputError(f"{where} is {value!r}, not {SIMPLE[kind]}.")
     return value

@@ -9,7 +9,7 @@ from elbert.experiments.presets import OWN
 from elbert.experiments.results import VERDICTS
 from elbert.files import FileError
 from elbert.learning import Agent, Evaluation, Iteration, Trainer
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.progress import Tell, counting, tell_nobody
 
 SEED = 2**30
 """Seed of the episodes by which candidates are judged: no evaluation meets the same ones."""
@@ -49,18 +49,18 @@ class Candidates:
                 self._read(self._paths(self.folder, iteration), iteration, last)
         self.kept.setdefault(self.trainer.iteration, last)  # a callback may have stopped the training before its end
         by_member = [[self.kept[at][i] for at in sorted(self.kept)] for i in range(len(last))]
-        total, done = sum(len(agents) for agents in by_member), 0
+        tell, done = counting(progress, "choosing the policy", "policies", len(self.kept) * len(last)), 0
         best: list[Agent] = []
         for agents in by_member:
             judged: list[tuple[Agent, Evaluation]] = []
             for agent in agents:
                 if stop():
                     return None
-                progress(Progress(activity="choosing the policy", done=done, total=total, unit="policies"))
+                tell(done)
                 judged.append((agent, evaluate(agent, episodes=self._episodes(), seed=SEED)))
                 done += 1
             best.append(_best(judged).replaced(train_seconds=self.trainer.seconds))
-        progress(Progress(activity="choosing the policy", done=done, total=total, unit="policies"))
+        tell(done)
         return best
 
     def _read(self, paths: Sequence[Path], iteration: int, like: Sequence[Agent]) -> None:

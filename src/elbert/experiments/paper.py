@@ -116,17 +116,12 @@ Plan: TypeAlias = Experiment | TwoTrajectories
 
 
 def _methods(base: Job, envs: Sequence[str], *, published: bool) -> tuple[Panel, ...]:
-    return tuple(
-        Panel(
-            env,
-            env,
-            tuple(
-                Series(method, replace(base, env=env, method=method), method if published else None)
-                for method in PUBLISHED_METHODS
-            ),
-        )
-        for env in envs
-    )
+    panels = []
+    for env in envs:
+        jobs = [replace(base, env=env, method=method) for method in PUBLISHED_METHODS]
+        series = (Series(job.method, job, job.method if published else None) for job in jobs)
+        panels.append(Panel(env, env, tuple(series)))
+    return tuple(panels)
 
 
 def _alpha(base: Job) -> tuple[Panel, ...]:
@@ -134,10 +129,8 @@ def _alpha(base: Job) -> tuple[Panel, ...]:
     for env in ("attention-harder", "lending", "infectious-harder", "infectious", "attention"):
         usual = replace(base, env=env).request.method.to_dict()["alpha"]
         values = [float(f"{usual * factor:.3g}") for factor in ALPHA_FACTORS]
-        jobs = [replace(base, env=env, settings={"alpha": value}) for value in values]
-        panels.append(
-            Panel(env, env, tuple(Series(f"alpha {value:g}", job) for value, job in zip(values, jobs, strict=True)))
-        )
+        series = (Series(f"alpha {value:g}", replace(base, env=env, settings={"alpha": value})) for value in values)
+        panels.append(Panel(env, env, tuple(series)))
     return tuple(panels)
 
 
@@ -150,9 +143,9 @@ def _beta(base: Job) -> tuple[Panel, ...]:
 def _notions(base: Job) -> tuple[Panel, ...]:
     panels = []
     for notion in ("demographic-parity", "equalized-odds", "accuracy-parity"):
-        jobs = [replace(base, method=method, world={"notion": notion}) for method in ("elbert-po", "g-ppo")]
-        series = tuple(Series(job.method, job) for job in jobs)
-        panels.append(Panel("lending", notion, series))
+        methods, world = ("elbert-po", "g-ppo"), {"notion": notion}
+        series = (Series(method, replace(base, method=method, world=world)) for method in methods)
+        panels.append(Panel("lending", notion, tuple(series)))
     return tuple(panels)
 
 

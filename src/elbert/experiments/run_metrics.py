@@ -61,11 +61,6 @@ class MetricsFile:
         if kept != text:
             write_whole(self.path, kept)
 
-    def ended_episodes(self) -> int:
-        """How many episodes of the first member have ended."""
-        columns = read_metrics(self.folder)
-        return int(columns["episodes"][:, 0].sum()) if columns else 0
-
 
 def read_metrics(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Columns of a run's metrics, [iterations, members] each; NaN where a cell is empty, {} where there are no rows.

@@ -18,6 +18,7 @@ from elbert.errors import ElbertError
 from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.resolve import check_same_run
 from elbert.experiments.run_folder import OLD_FORMAT, RunFolder, only_writer
+from elbert.experiments.run_metrics import read_metrics
 from elbert.files import FileError
 from elbert.learning import Agent, Callback, DivergedError, Iteration, Metrics, Trainer
 from elbert.progress import Progress, Tell
@@ -99,23 +100,19 @@ class RunSession:
         run.ensure_manifest()
         manifest = run.manifest
         if manifest["status"] == "finished" and manifest["iteration"] == self.trainer.iterations:
-            return self._read_finished()
+            agents, trained = run.agents(), self.trainer.agents()
+            if len(agents) != len(trained):
+                raise FileError(
+                    f"{run.path} holds {len(agents)} agents, but {len(trained)} were trained. Put the missing files "
+                    "back, or train again in another folder."
+                )
+            return [agent.replaced(env=like.env) for agent, like in zip(agents, trained, strict=True)]
         for damage in run.restore(self.trainer):
             logging.getLogger("elbert").warning("%s The checkpoint before it is used.", damage)
-        if self.candidates is not None:
-            self.candidates.ended_episodes = run.metrics.ended_episodes()
+        if self.candidates is not None and (columns := read_metrics(run.path)):
+            self.candidates.ended_episodes = int(columns["episodes"][:, 0].sum())
         run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
         return None
-
-    def _read_finished(self) -> list[Agent]:
-        run, trained = self._folder, self.trainer.agents()
-        agents = run.agents()
-        if len(agents) != len(trained):
-            raise FileError(
-                f"{run.path} holds {len(agents)} agents, but {len(trained)} were trained. Put the missing files back, "
-                "or train again in another folder."
-            )
-        return [agent.replaced(env=like.env) for agent, like in zip(agents, trained, strict=True)]
 
     def _iterate_and_keep(self) -> list[Agent]:
         """Do the iterations and the choice, and write on the way what a killed run needs to go on."""
