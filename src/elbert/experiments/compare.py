@@ -45,10 +45,8 @@ def compare(
 ) -> Comparison:
     """Compare runs and rules by name in one environment; rules are evaluated in the world of the runs.
 
-    Args:
-        policies: runs and rules by name. The evaluations that runs keep are used; missing ones are made.
-        env: the environment of runs that were trained in a user's environment, which no file holds.
-        progress: is told how many episodes of which policy are done.
+    The evaluations that runs keep are used; missing ones are made. Runs that were trained in a user's environment need
+    it as `env`, because no file holds it.
     """
     if not policies:
         raise InvalidInputError("No runs were given. Name at least one folder of a run; `elbert runs` lists them.")
