@@ -22,9 +22,6 @@ from elbert.errors import ElbertError, InvalidInputError
 ASIDE = re.compile(r"\..+\.[0-9a-f]{16}")
 """Names of files that are being written."""
 
-UNUSABLE = (errno.ENAMETOOLONG, errno.ELOOP)
-"""What the system says of a path that can never lead anywhere, as opposed to one where nothing is yet."""
-
 
 class FileError(ElbertError, OSError):
     """A file or folder could not be read or written."""
@@ -36,8 +33,8 @@ def as_path(value: Any, name: str = "path") -> Path:
         Path(value).stat()
     except TypeError as error:
         raise InvalidInputError(f"{name} is {value!r}. Give a path: text or a pathlib.Path.") from error
-    except (OSError, ValueError) as error:  # ValueError: a null character, or one that cannot be encoded
-        if isinstance(error, ValueError) or error.errno in UNUSABLE:
+    except (OSError, ValueError) as error:  # of which some only say that nothing is there yet
+        if isinstance(error, ValueError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             raise FileError(
                 f"{name} is {str(value)!r}, which leads nowhere ({_reason(error)}). Give another."
             ) from error
