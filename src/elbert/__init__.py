@@ -41,24 +41,21 @@ if TYPE_CHECKING:
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
-_HOMES = {
-    "Agent": "elbert.learning",
-    "BenefitReport": "elbert.fairness",
-    "benefit_report": "elbert.fairness",
-    "ElbertError": "elbert.errors",
-    "InvalidInputError": "elbert.errors",
-    "NotEstimableError": "elbert.errors",
-    "NotionVectorWrapper": "elbert.envs",
-    "NotionWrapper": "elbert.envs",
-    "SupplyDemandVectorWrapper": "elbert.envs",
-    "SupplyDemandWrapper": "elbert.envs",
-    "check_env": "elbert.envs",
-    "evaluate": "elbert.experiments.evaluate",
-    "frontier": "elbert.exact.frontier",
-    "load": "elbert.experiments.train",
-    "make_world": "elbert.envs",
-    "train": "elbert.experiments.train",
-    "train_many": "elbert.experiments.train",
+_MODULES = {
+    "elbert.envs": (
+        "NotionVectorWrapper",
+        "NotionWrapper",
+        "SupplyDemandVectorWrapper",
+        "SupplyDemandWrapper",
+        "check_env",
+        "make_world",
+    ),
+    "elbert.errors": ("ElbertError", "InvalidInputError", "NotEstimableError"),
+    "elbert.exact.frontier": ("frontier",),
+    "elbert.experiments.evaluate": ("evaluate",),
+    "elbert.experiments.train": ("load", "train", "train_many"),
+    "elbert.fairness": ("BenefitReport", "benefit_report"),
+    "elbert.learning": ("Agent",),
 }
 _ROOMS = ("envs", "exact", "fairness", "learning")
 
@@ -107,8 +104,9 @@ def register(thing: Any) -> Any:
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"elbert.{name}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

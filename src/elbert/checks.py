@@ -15,12 +15,7 @@ LARGEST_SEED = 2**31 - 1
 def as_number(value: Any, name: str, need: str, *, low: float = -math.inf, high: float = math.inf) -> Any:
     """A single number from low to high; a JAX tracer, whose value is not known yet, passes as it is.
 
-    Args:
-        value: what was given.
-        name: what the user calls it.
-        need: what makes sense, as it continues "Give ...".
-        low: the smallest value that makes sense.
-        high: the largest.
+    The user calls the value `name`; `need` says what makes sense, as it continues "Give ...".
     """
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.core.Tracer):

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,11 @@ from elbert import __version__
 from elbert.errors import ElbertError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from elbert.tables import Page
+
+Flag = Annotated[bool, Parameter(negative=())]
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
+Repeated = Annotated[list[str] | None, Parameter(negative=())]
 
 app = App(
     name="elbert",
@@ -23,28 +28,20 @@ app = App(
 
 
 @app.command
-def envs(
-    name: str | None = None,
-    *,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-) -> None:
+def envs(name: str | None = None, *, as_json: Json = False) -> None:
     """List the environments, or describe one with its parameters.
 
-    Parameters
-    ----------
-    name
-        Name of the environment to describe, for example lending or elbert/Lending-v0.
-    as_json
-        Print JSON instead of a table.
+    Args:
+        name: Name of the environment to describe, for example lending or elbert/Lending-v0.
     """
     from elbert.envs import ENTRIES, describe, get_entry
     from elbert.report.world_tables import description, listing
 
     described = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
-    if as_json:
-        _print_json(described[0] if name else described)
-        return
-    _console().print(description(described[0]) if name else listing(described))
+    if name:
+        _show(described[0], description(described[0]), as_json=as_json)
+    else:
+        _show(described, listing(described), as_json=as_json)
 
 
 @app.command
@@ -61,48 +58,30 @@ def train(
     seeds: int | None = None,
     out: Path | None = None,
     resume: bool = False,
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
-    world: Annotated[list[str] | None, Parameter(name="--world", negative=())] = None,
+    settings: Annotated[Repeated, Parameter(name="--set")] = None,
+    world: Repeated = None,
     evaluate: bool = True,
-    tensorboard: Annotated[bool, Parameter(negative=())] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    tensorboard: Flag = False,
+    as_json: Json = False,
 ) -> None:
     """Train a policy in an environment, evaluate it, and keep everything in a folder.
 
-    Parameters
-    ----------
-    env
-        Name of a world (elbert envs lists them), or module:function or file.py:function that makes an environment.
-    method
-        elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
-    preset
-        fast, paper, or the path of a TOML file: the settings that are not given here.
-    max_bias
-        Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of alpha).
-    alpha
-        Weight of the bias against the reward (elbert-po).
-    beta
-        Temperature of the soft bias (elbert-po, three or more groups).
-    steps
-        Number of environment steps in all.
-    seed
-        Seed of all randomness.
-    seeds
-        Number of seeds to train side by side, from --seed on.
-    out
-        Folder of the run; a new one in runs by default.
-    resume
-        Resume the run in --out, or the latest unfinished run of this environment and method in runs.
-    settings
-        Any other setting: --set gamma=0.999 --set hidden=[64,64]. A wrong name lists them all.
-    world
-        Parameters of the world in training: --world horizon=5000.
-    evaluate
-        Evaluate the trained policy.
-    tensorboard
-        Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
-    as_json
-        Print the evaluation as JSON.
+    Args:
+        env: Name of a world (elbert envs lists them), or module:function or file.py:function that makes an environment.
+        method: elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
+        preset: fast, paper, or the path of a TOML file: the settings that are not given here.
+        max_bias: Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of alpha).
+        alpha: Weight of the bias against the reward (elbert-po).
+        beta: Temperature of the soft bias (elbert-po, three or more groups).
+        steps: Number of environment steps in all.
+        seed: Seed of all randomness.
+        seeds: Number of seeds to train side by side, from --seed on.
+        out: Folder of the run; a new one in runs by default.
+        resume: Resume the run in --out, or the latest unfinished run of this environment and method in runs.
+        settings: Any other setting: --set gamma=0.999 --set hidden=[64,64]. A wrong name lists them all.
+        world: Parameters of the world in training: --world horizon=5000.
+        evaluate: Evaluate the trained policy.
+        tensorboard: Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
     """
     from elbert.cli_arguments import assignments, chosen_settings, environment_from, run_folder, seeds_from
     from elbert.experiments.evaluate import Conditions, evaluate_run
@@ -136,12 +115,10 @@ def train(
             progress=display,
             **chosen,
         )
-        result = None
-        if evaluate:
-            conditions = Conditions(env=None if isinstance(where, str) else where)
-            result = evaluate_run(RunFolder(folder), conditions, agents=agents, progress=display)
+        conditions = Conditions(env=None if isinstance(where, str) else where)
+        result = evaluate_run(RunFolder(folder), conditions, agents=agents, progress=display) if evaluate else None
     if result is not None:
-        _print_json(result.to_dict()) if as_json else _console().print(result_page(result))
+        _show(result.to_dict(), result_page(result), as_json=as_json)
     print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
 
 
@@ -153,30 +130,20 @@ def evaluate(
     episodes: int | None = None,
     horizon: int | None = None,
     seed: int = 1,
-    deterministic: Annotated[bool, Parameter(negative=())] = False,
+    deterministic: Flag = False,
     env: str | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Json = False,
 ) -> None:
     """Evaluate the policies of a run, one for each seed, in fresh episodes.
 
-    Parameters
-    ----------
-    run
-        Folder of a run, or a rule such as rule:lending/thresholds-2-1.
-    protocol
-        default, or paper: the published number of episodes, horizon, and 1 added to every group's demand.
-    episodes
-        Number of episodes, in place of the protocol's.
-    horizon
-        Steps of an episode, in place of the protocol's.
-    seed
-        Seed of the episodes.
-    deterministic
-        Take the most probable action instead of sampling one.
-    env
-        Environment of a policy that was trained in one of your own: module:function or file.py:function.
-    as_json
-        Print JSON instead of a table.
+    Args:
+        run: Folder of a run, or a rule such as rule:lending/thresholds-2-1.
+        protocol: default, or paper: the published number of episodes, horizon, and 1 added to every group's demand.
+        episodes: Number of episodes, in place of the protocol's.
+        horizon: Steps of an episode, in place of the protocol's.
+        seed: Seed of the episodes.
+        deterministic: Take the most probable action instead of sampling one.
+        env: Environment of a policy that was trained in one of your own: module:function or file.py:function.
     """
     from elbert.cli_arguments import environment_from, policy_from
     from elbert.experiments.evaluate import Conditions, evaluate_policy
@@ -195,27 +162,21 @@ def evaluate(
     )
     with ProgressDisplay(run) as display:
         result = evaluate_policy(policy_from(run), conditions, progress=display)
-    _print_json(result.to_dict()) if as_json else _console().print(result_page(result))
+    _show(result.to_dict(), result_page(result), as_json=as_json)
 
 
 @app.command
-def runs(
-    folder: Path = Path("runs"), *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False
-) -> None:
+def runs(folder: Path = Path("runs"), *, as_json: Json = False) -> None:
     """List runs with their status and results.
 
-    Parameters
-    ----------
-    folder
-        Folder to look into, with all folders below it.
-    as_json
-        Print JSON instead of a table.
+    Args:
+        folder: Folder to look into, with all folders below it.
     """
     from elbert.experiments.run_summary import find_runs
     from elbert.report.results import runs_page
 
     listed = list(find_runs(folder))
-    _print_json([run.to_dict() for run in listed]) if as_json else _console().print(runs_page(listed))
+    _show([run.to_dict() for run in listed], runs_page(listed), as_json=as_json)
 
 
 @app.command
@@ -223,20 +184,14 @@ def compare(
     *run: str,
     out: Path = Path("comparison"),
     env: str | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Json = False,
 ) -> None:
     """Compare runs in one environment: table, learning curves, and how near they are to the best possible.
 
-    Parameters
-    ----------
-    run
-        Folders of runs, and rules such as rule:lending/thresholds-2-1.
-    out
-        Folder for the table (Markdown, JSON) and the figures (PNG, SVG).
-    env
-        Environment of runs that were trained in one of your own: module:function or file.py:function.
-    as_json
-        Print JSON instead of a table.
+    Args:
+        run: Folders of runs, and rules such as rule:lending/thresholds-2-1.
+        out: Folder for the table (Markdown, JSON) and the figures (PNG, SVG).
+        env: Environment of runs that were trained in one of your own: module:function or file.py:function.
     """
     from elbert.cli_arguments import environment_from, policies_from
     from elbert.experiments.compare import compare as compare_policies
@@ -249,11 +204,7 @@ def compare(
     with ProgressDisplay("compare") as display:
         comparison = compare_policies(policies_from(run), env=where, progress=display)
     written = write_comparison(comparison, out)
-    if as_json:
-        _print_json(comparison.to_dict())
-        return
-    _console(width=120).print(comparison_page(comparison))
-    print("Written: " + ", ".join(str(path) for path in written))
+    _show(comparison.to_dict(), comparison_page(comparison), as_json=as_json, written=written, width=120)
 
 
 @app.command
@@ -263,37 +214,25 @@ def frontier(
     max_bias: Annotated[list[float] | None, Parameter(negative=(), consume_multiple=True)] = None,
     horizon: int | None = None,
     out: Path = Path("frontier"),
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the most reward that any policy can have within each limit on the bias, and simple rules to compare with.
 
-    Parameters
-    ----------
-    env
-        A world's name. Lending's frontier is exact; attention has upper bounds; infectious has rules only.
-    max_bias
-        Limits on the bias: --max-bias 0 0.01 0.05. By default several limits, and none.
-    horizon
-        Steps of an episode; by default those over which policies are evaluated.
-    out
-        Folder for the figure (PNG, SVG) and the numbers (JSON).
-    as_json
-        Print JSON instead of a table.
+    Args:
+        env: A world's name. Lending's frontier is exact; attention has upper bounds; infectious has rules only.
+        max_bias: Limits on the bias: --max-bias 0 0.01 0.05. By default several limits, and none.
+        horizon: Steps of an episode; by default those over which policies are evaluated.
+        out: Folder for the figure (PNG, SVG) and the numbers (JSON).
     """
     from elbert.exact.frontier import LIMITS
     from elbert.exact.frontier import frontier as found_frontier
-    from elbert.report.frontier import frontier_table, write_frontier
+    from elbert.report.frontier import frontier_page, write_frontier
     from elbert.report.live import ProgressDisplay
 
     limits = LIMITS if max_bias is None else max_bias
     with ProgressDisplay(f"frontier of {env}") as display:
         found = found_frontier(env, max_bias=limits, horizon=horizon, progress=display)
-    written = write_frontier(found, out)
-    if as_json:
-        _print_json(found.to_dict())
-        return
-    _console().print(frontier_table(found))
-    print("Written: " + ", ".join(str(path) for path in written))
+    _show(found.to_dict(), frontier_page(found), as_json=as_json, written=write_frontier(found, out))
 
 
 @app.command
@@ -301,34 +240,25 @@ def reproduce(
     *experiment: str,
     preset: str = "fast",
     seeds: int | None = None,
-    env: Annotated[list[str] | None, Parameter(negative=())] = None,
-    quick: Annotated[bool, Parameter(negative=())] = False,
+    env: Repeated = None,
+    quick: Flag = False,
     workers: int | None = None,
     out: Path = Path("reproduction"),
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Json = False,
 ) -> None:
     """Reproduce the paper's experiments: tables and figures, with the published numbers next to ours.
 
     Trainings that the folder holds already are not repeated, and an interrupted command goes on where it stopped.
 
-    Parameters
-    ----------
-    experiment
-        main, original, alpha, beta, supply-demand, notions, demand, details, temporal; all of them if none is named.
-    preset
-        fast, paper, or the path of a TOML file.
-    seeds
-        Number of seeds of every training; 3 by default, 1 with --quick.
-    env
-        Environment to restrict the experiments to; may be given several times.
-    quick
-        Give a first complete picture: fewer steps and evaluation episodes, one seed.
-    workers
-        Number of trainings at a time; one for each core by default, but at most 8.
-    out
-        Folder for runs, tables (Markdown, JSON) and figures (PNG, SVG).
-    as_json
-        Print the numbers as JSON instead of tables.
+    Args:
+        experiment: main, original, alpha, beta, supply-demand, notions, demand, details, temporal; all of them if none
+            is named.
+        preset: fast, paper, or the path of a TOML file.
+        seeds: Number of seeds of every training; 3 by default, 1 with --quick.
+        env: Environment to restrict the experiments to; may be given several times.
+        quick: Give a first complete picture: fewer steps and evaluation episodes, one seed.
+        workers: Number of trainings at a time; one for each core by default, but at most 8.
+        out: Folder for runs, tables (Markdown, JSON) and figures (PNG, SVG).
     """
     from elbert.experiments.reproduce import reproduce as reproduce_experiments
     from elbert.report.live import ProgressDisplay
@@ -346,24 +276,21 @@ def reproduce(
             progress=display,
         )
     written = write_reproduction(reproduction, out)
-    if as_json:
-        _print_json(reproduction.to_dict())
-        return
-    _console().print(reproduction_page(reproduction))
-    print("Written: " + ", ".join(str(path) for path in written))
+    _show(reproduction.to_dict(), reproduction_page(reproduction), as_json=as_json, written=written)
     if reproduction.failed:
         raise ElbertError(reproduction.failures)
 
 
-def _print_json(content: Any) -> None:
-    print(json.dumps(content, indent=2, allow_nan=False))
-
-
-def _console(width: int = 100) -> "Console":
-    """A console for tables: as wide as the terminal; of a fixed width where the output goes to a file or a pipe."""
+def _show(content: Any, page: "Page", *, as_json: bool, written: Sequence[Path] = (), width: int = 100) -> None:
+    """Print JSON, or a page and what was written: as wide as the terminal, or this wide in a file or a pipe."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else width, highlight=False)
+    if as_json:
+        print(json.dumps(content, indent=2, allow_nan=False))
+        return
+    Console(width=None if sys.stdout.isatty() else width, highlight=False).print(page)
+    if written:
+        print("Written: " + ", ".join(str(path) for path in written))
 
 
 def main() -> None:

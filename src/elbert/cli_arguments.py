@@ -18,6 +18,7 @@ from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import Rule, get_rule, is_rule
 from elbert.experiments.evaluate import Policy
+from elbert.experiments.resolve import MOST_SEEDS
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_summary import summarise
 from elbert.files import as_path
@@ -25,8 +26,6 @@ from elbert.learning import Environment
 
 RUNS = Path("runs")
 RESUMABLE = ("interrupted", "killed", "failed", "stopped")
-MOST_SEEDS = 1000
-"""Seeds that one command trains side by side at most: far more than any memory holds."""
 
 
 def environment_from(text: str) -> Environment:

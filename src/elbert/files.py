@@ -22,35 +22,23 @@ from elbert.errors import ElbertError, InvalidInputError
 ASIDE = re.compile(r"\..+\.[0-9a-f]{16}")
 """Names of files that are being written."""
 
-UNUSABLE = (errno.ENAMETOOLONG, errno.ELOOP)
-"""What the system says of a path that can never lead anywhere, as opposed to one where nothing is yet."""
-
 
 class FileError(ElbertError, OSError):
     """A file or folder could not be read or written."""
 
 
 def as_path(value: Any, name: str = "path") -> Path:
-    """A path that the system can look up, whether something is there or not.
-
-    Args:
-        value: what was given: text or a `pathlib.Path`.
-        name: what the user calls it.
-    """
+    """A path that the system can look up, whether something is there or not; the user calls it `name`."""
     try:
-        path = Path(value)
+        Path(value).stat()
     except TypeError as error:
         raise InvalidInputError(f"{name} is {value!r}. Give a path: text or a pathlib.Path.") from error
-    try:
-        path.stat()
-    except ValueError as error:  # a null character, or one that the file system cannot encode
-        raise InvalidInputError(f"{name} is {str(value)!r}, which no path can be ({error}). Give another.") from error
-    except OSError as error:
-        if error.errno in UNUSABLE:
+    except (OSError, ValueError) as error:  # of which some only say that nothing is there yet
+        if isinstance(error, ValueError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             raise FileError(
-                f"{name} is {str(value)!r}, which leads nowhere ({error.strerror}). Give another."
+                f"{name} is {str(value)!r}, which leads nowhere ({_reason(error)}). Give another."
             ) from error
-    return path
+    return Path(value)
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -126,12 +114,9 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_sealed(path: Path, *, remedy: str, digest_required: bool = True) -> dict[str, Any]:
-    """What `write_sealed` wrote, without its digest; a file that was changed since is refused.
+    """What `write_sealed` wrote, without its digest; a file that was changed since is refused with a remedy.
 
-    Args:
-        path: of the file.
-        remedy: what to do about a changed file, a sentence.
-        digest_required: whether a file without a digest counts as changed.
+    Where a digest is required, a file without one counts as changed.
     """
     content = read_json(path)
     digest = content.pop("digest", None)
@@ -200,9 +185,8 @@ def _checksum(arrays: Mapping[str, np.ndarray[Any, Any]], about: str) -> str:
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # the folder itself may be out of reach: then nothing of ours is there
+    # The folder itself may be out of reach: then nothing of ours is there.
+    with contextlib.suppress(OSError, ValueError):
         path.unlink(missing_ok=True)
 
 

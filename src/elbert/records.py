@@ -15,10 +15,7 @@ SIMPLE = {str: "text", bool: "true or false", int: "a whole number", float: "a n
 def record_from(kind: type[Record], content: Any, where: str = "it") -> Record:
     """A record of this kind from a JSON object, whose entries are named as the fields; other entries are passed over.
 
-    Args:
-        kind: a dataclass with fields of text, numbers, truth values, literals, other records, tuples, and None.
-        content: what JSON gave.
-        where: what the message calls the content.
+    Fields are text, numbers, truth values, literals, records, tuples of them, or None; messages call it `where`.
     """
     if not isinstance(content, Mapping):
         raise InvalidInputError(f"{where} is not a JSON object.")
@@ -57,9 +54,7 @@ def _value_from(kind: Any, value: Any, where: str) -> Any:
         if value not in parts:
             raise InvalidInputError(f"{where} is {value!r}, not one of {', '.join(map(repr, parts))}.")
         return value
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    fits = {str: isinstance(value, str), bool: isinstance(value, bool), float: number}
-    fits[int] = number and isinstance(value, int)
-    if not fits[kind]:
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if not fits or (type(value) is float and not math.isfinite(value)):
         raise InvalidInputError(f"{where} is {value!r}, not {SIMPLE[kind]}.")
     return value

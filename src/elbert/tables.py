@@ -1,9 +1,10 @@
 """Rows and columns, once: for a terminal, as plain text, and as Markdown. What is shown is never taken for markup.
 
-Nothing is cut where there is little room: headings and columns that may fold do so; a table that still does not fit is
-turned, with a column for each row; and if that is too wide too, its rows are stacked as lists of headings and cells.
+Nothing is cut where there is little room: headings and columns that may fold do so, and the rows of a table that still
+does not fit are stacked as lists of headings and cells.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -54,14 +55,9 @@ class Table:
         )
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        """For a rich console: as it is where there is room, else turned, else stacked."""
+        """For a rich console: side by side where there is room, else stacked."""
         widths = self._fitted(console, options)
-        if widths is None:
-            turned = self._turned()
-            widths = turned._fitted(console, options)
-            yield self._stacked() if widths is None else turned._side_by_side(widths)
-        else:
-            yield self._side_by_side(widths)
+        yield self._stacked() if widths is None else self._side_by_side(widths)
 
     def __str__(self) -> str:
         """As plain text."""
@@ -79,26 +75,25 @@ class Table:
         return any(column.heading for column in self.columns)
 
     def _fitted(self, console: "Console", options: "ConsoleOptions") -> list[int] | None:
-        """The width of each column; None if the table does not fit though it could be shown in another form.
+        """The width of each column; None if the table does not fit though it could be stacked.
 
         Where there is little room, headings fold at spaces, then the cells of columns that may.
         """
         from rich.measure import Measurement
 
         cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
-        heads = [column.heading for column in self.columns]
         widths = [
-            max(_longest(texts, lines=True), _longest([head], lines=True))
-            for texts, head in zip(cells, heads, strict=True)
+            _longest([column.heading, *texts], lines=True) for column, texts in zip(self.columns, cells, strict=True)
         ]
         excess = Measurement.get(console, options.update_width(10_000), self._side_by_side(widths)).maximum
         excess -= options.max_width
         for folded in ("headings", "cells"):
             for place in sorted(range(len(widths)), key=lambda place: -widths[place]):
-                least = max(_longest(cells[place], lines=True), _longest([heads[place]]))
-                if folded == "cells" and self.columns[place].folds:
-                    words = max(_longest(cells[place]), _longest([heads[place]]))
-                    least = max(words, min(widths[place], FOLDED_WIDTH)) if self._headed else words
+                column = self.columns[place]
+                folds = column.folds and folded == "cells"
+                least = max(_longest(cells[place], lines=not folds), _longest([column.heading]))
+                if folds and self._headed:
+                    least = max(least, min(widths[place], FOLDED_WIDTH))
                 taken = max(0, min(excess, widths[place] - least))
                 widths[place] -= taken
                 excess -= taken
@@ -125,12 +120,6 @@ class Table:
         for place, row in enumerate(self.rows):
             table.add_row(*(Text(cell) for cell in row), end_section=place in self.sections)
         return table
-
-    def _turned(self) -> "Table":
-        """The table with a column for each row and a row for each heading."""
-        columns = (Column(self.columns[0].heading), *(Column(row[0], right=True) for row in self.rows))
-        lines = zip(self.columns[1:], list(zip(*self.rows, strict=True))[1:], strict=True)
-        return Table(columns, tuple((column.heading, *cells) for column, cells in lines), title=self.title)
 
     def _stacked(self) -> "RenderableType":
         """Each row below the other: its first cell, then a line for each heading with something below it."""
@@ -200,7 +189,7 @@ def as_text(part: "Table | Page", width: int = TEXT_WIDTH) -> str:
 
 def number(value: float | None, digits: int = 4, *, unknown: str = "?") -> str:
     """A number with this many digits after the point."""
-    return unknown if value is None else f"{value:.{digits}f}"
+    return unknown if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def interval(low: float | None, high: float | None, digits: int = 4) -> str:

@@ -17,7 +17,7 @@ from elbert.exact import world_frontiers
 from elbert.exact.frontier import best_reward_at, frontier_for_picture
 from elbert.exact.world_frontiers import FrontierPoint, WorldFrontier, register_frontier
 from elbert.progress import Progress
-from elbert.report.frontier import draw_frontier_line, frontier_table, write_frontier
+from elbert.report.frontier import draw_frontier_line, frontier_page, write_frontier
 from elbert.report.scatter import Point
 
 
@@ -104,7 +104,7 @@ def test_a_frontier_can_be_registered_for_a_class_of_worlds(monkeypatch):
 
 def test_table_and_picture(short, tmp_path):
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(frontier_table(short))
+    console.print(frontier_page(short))
     text = console.export_text()
     assert "no limit" in text
     assert "thresholds-2-1" in text

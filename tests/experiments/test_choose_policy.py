@@ -11,8 +11,9 @@ import pytest
 
 import elbert
 from elbert.experiments import choose_policy
-from elbert.experiments.choose_policy import ORDER, Candidates
+from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.evaluate import Conditions, evaluate_run
+from elbert.experiments.results import VERDICTS
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import InterruptedRunError
 from elbert.progress import Progress
@@ -183,4 +184,4 @@ def test_every_criterion_has_columns_and_a_verdict(tmp_path):
     assert len(found.report.criteria) == 2
     assert found.limit is not None
     assert found.limit.max_bias == 0.1
-    assert found.limit.verdict in ORDER
+    assert found.limit.verdict in VERDICTS

@@ -200,7 +200,7 @@ def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_
         real(job, *rest)
 
     monkeypatch.setattr(jobs, "do_job", counted)
-    monkeypatch.setattr(paper, "METHODS", ("elbert-po", "a-ppo"))  # each method takes its time to compile
+    monkeypatch.setattr(paper, "PUBLISHED_METHODS", ("elbert-po", "a-ppo"))  # each method takes its time to compile
     with pytest.raises(RuntimeError):
         reproduce(("main",), **how)
     told = []
@@ -262,6 +262,26 @@ def test_what_fails_is_named_and_the_rest_is_shown(preset, tmp_path, monkeypatch
     assert "the weights became infinite or NaN" in found.failures
     assert "not there" in (tmp_path / "out" / "main.md").read_text()
     assert (tmp_path / "out" / "temporal.png").exists()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_failed_trainings_set_the_exit_code_in_either_form(form, preset, tmp_path, monkeypatch, capsys):
+    """Red if --json returns before the failures are raised."""
+    from elbert import cli
+
+    def fails(job, *rest):
+        raise DivergedError("the weights became infinite or NaN")
+
+    monkeypatch.setattr(jobs, "do_job", fails)
+    monkeypatch.setenv("ELBERT_COMPILATION_CACHE", "")
+    options = ["--preset", preset, "--env", "lending", "--quick", "--workers", "1", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["elbert", "reproduce", "main", *options, *form])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    shown = capsys.readouterr()
+    assert "4 trainings failed" in shown.err
+    assert not form or all(row["missing"] for row in json.loads(shown.out)["rows"])
 
 
 def test_a_process_that_dies_is_a_failure():

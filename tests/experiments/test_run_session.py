@@ -200,11 +200,11 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
 
 def test_what_diverges_is_recorded_with_the_last_good_state(tmp_path):
     out = tmp_path / "diverged"
-    with pytest.raises(DivergedError, match=r"Iteration 3 of 6: the rewards.*last good state is in .*00000002"):
+    with pytest.raises(DivergedError, match=r"Iteration 3 of 6: The reward is nan.*last good state is in .*00000002"):
         elbert.train(lambda: ProbeEnv(break_at=140), method="g-ppo", out=out, **(TINY | {"steps": 4 * 64 * 6}))
     seen = summarise(out)
     assert (seen.status, seen.iteration) == ("failed", 2)
-    assert "the rewards became infinite or NaN" in seen.reason
+    assert "The reward is nan" in seen.reason
     assert elbert.load(out).about.env == "ProbeEnv"
 
 

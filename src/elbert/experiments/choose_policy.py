@@ -3,20 +3,16 @@
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
 
 from elbert.experiments.evaluate import evaluate, protocol_for
 from elbert.experiments.presets import OWN
-from elbert.fairness.bias_inference import Verdict
+from elbert.experiments.results import VERDICTS
 from elbert.files import FileError
 from elbert.learning import Agent, Evaluation, Iteration, Trainer
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.progress import Tell, counting, tell_nobody
 
 SEED = 2**30
 """Seed of the episodes by which candidates are judged: no evaluation meets the same ones."""
-
-ORDER: tuple[Verdict, ...] = get_args(Verdict)
-"""Verdicts on a limit, from the most favourable to the least: the order in which the fairness room lists them."""
 
 
 class Candidates:
@@ -35,48 +31,39 @@ class Candidates:
         """Keep the policy after an iteration if it is to be a candidate."""
         self.ended_episodes += int(iteration.metrics.episodes[0])
         if iteration.iteration in self.iterations:
-            agents = self.trainer.agents()
-            self.kept[iteration.iteration] = agents
-            for i, agent in enumerate(agents):
-                if self.folder is not None:
-                    agent.save(self._path(iteration.iteration, i))
+            agents = self.kept[iteration.iteration] = self.trainer.agents()
+            if self.folder is not None:
+                for agent, path in zip(agents, self._paths(self.folder, iteration.iteration), strict=True):
+                    agent.save(path)
 
     def choose(self, progress: Tell = tell_nobody, stop: Callable[[], bool] = lambda: False) -> list[Agent] | None:
-        """Judge all candidates and choose one for each member.
+        """Judge all candidates and choose one for each member; None if `stop` said so before one of them.
 
         Of those whose limit is confirmed it is the one with most reward. Where none is confirmed, it is one that is
         not refuted, and of these the one with the smallest bias: the reward would choose the largest bias that chance
         allows.
-
-        Args:
-            progress: is told how many policies are judged.
-            stop: is asked before every candidate whether to give up.
-
-        Returns:
-            The agents, or None if it was stopped.
         """
         last = self.trainer.agents()
         for iteration in self.iterations:
             if iteration not in self.kept and self.folder is not None and iteration <= self.trainer.iteration:
-                self._read(iteration, last)
+                self._read(self._paths(self.folder, iteration), iteration, last)
         self.kept.setdefault(self.trainer.iteration, last)  # a callback may have stopped the training before its end
         by_member = [[self.kept[at][i] for at in sorted(self.kept)] for i in range(len(last))]
-        total, done = sum(len(agents) for agents in by_member), 0
+        tell, done = counting(progress, "choosing the policy", "policies", len(self.kept) * len(last)), 0
         best: list[Agent] = []
         for agents in by_member:
             judged: list[tuple[Agent, Evaluation]] = []
             for agent in agents:
                 if stop():
                     return None
-                progress(Progress(activity="choosing the policy", done=done, total=total, unit="policies"))
+                tell(done)
                 judged.append((agent, evaluate(agent, episodes=self._episodes(), seed=SEED)))
                 done += 1
             best.append(_best(judged).replaced(train_seconds=self.trainer.seconds))
-        progress(Progress(activity="choosing the policy", done=done, total=total, unit="policies"))
+        tell(done)
         return best
 
-    def _read(self, iteration: int, like: Sequence[Agent]) -> None:
-        paths = [self._path(iteration, i) for i in range(len(like))]
+    def _read(self, paths: Sequence[Path], iteration: int, like: Sequence[Agent]) -> None:
         if not all(path.exists() for path in paths):
             return  # the run was stopped before they were all there
         try:
@@ -86,9 +73,9 @@ class Candidates:
             return
         self.kept[iteration] = [agent.replaced(env=other.env) for agent, other in zip(agents, like, strict=True)]
 
-    def _path(self, iteration: int, member: int) -> Path:
-        assert self.folder is not None
-        return self.folder / "candidates" / f"{iteration:08d}-{member}.safetensors"
+    def _paths(self, folder: Path, iteration: int) -> list[Path]:
+        members = range(len(self.trainer.members))
+        return [folder / "candidates" / f"{iteration:08d}-{i}.safetensors" for i in members]
 
     def _episodes(self) -> int:
         simulator, how = self.trainer.simulator, self.how
@@ -106,7 +93,7 @@ def _best(judged: Sequence[tuple[Agent, Evaluation]]) -> Agent:
     def rank(candidate: tuple[Agent, Evaluation]) -> tuple[int, float]:
         evaluation = candidate[1]
         assert evaluation.limit is not None
-        place = ORDER.index(evaluation.limit.verdict)
+        place = VERDICTS.index(evaluation.limit.verdict)
         biases = [part.bias.estimate for part in evaluation.report.criteria if part.bias.estimate is not None]
         return place, -evaluation.reward.mean if place == 0 or not biases else max(biases)
 

@@ -45,18 +45,20 @@ def compare(
 ) -> Comparison:
     """Compare runs and rules by name in one environment; rules are evaluated in the world of the runs.
 
-    Args:
-        policies: runs and rules by name. The evaluations that runs keep are used; missing ones are made.
-        env: the environment of runs that were trained in a user's environment, which no file holds.
-        progress: is told how many episodes of which policy are done.
+    The evaluations that runs keep are used; missing ones are made. Runs that were trained in a user's environment need
+    it as `env`, because no file holds it.
     """
     if not policies:
         raise InvalidInputError("No runs were given. Name at least one folder of a run; `elbert runs` lists them.")
-    where = _one_environment({name: _env_of(policy) for name, policy in policies.items()})
+    envs = sorted({_env_of(policy) for policy in policies.values()})
+    if len(envs) > 1:
+        raise InvalidInputError(
+            f"The runs are in different environments: {', '.join(envs)}. Compare runs in one environment."
+        )
     worlds = {name: world_of(policy) for name, policy in policies.items() if isinstance(policy, RunFolder)}
     common = _world_of_rules(worlds, [name for name in policies if name not in worlds])
     return Comparison(
-        where,
+        envs[0],
         tuple(_compared(name, policy, worlds.get(name, common), env, progress) for name, policy in policies.items()),
     )
 
@@ -81,16 +83,6 @@ def _env_of(policy: Policy) -> str:
     if not policy.path.is_dir():
         policy.agents()  # which says that there is no run
     return str(policy.config.get("env"))
-
-
-def _one_environment(environments: Mapping[str, str]) -> str:
-    """The environment of all; refused before anything is evaluated if there are several."""
-    different = sorted(set(environments.values()))
-    if len(different) > 1:
-        raise InvalidInputError(
-            f"The runs are in different environments: {', '.join(different)}. Compare runs in one environment."
-        )
-    return different[0]
 
 
 def _world_of_rules(worlds: Mapping[str, dict[str, Any] | None], rules: Sequence[str]) -> dict[str, Any] | None:

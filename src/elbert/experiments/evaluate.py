@@ -105,15 +105,10 @@ def evaluate_run(
     keep: bool | None = None,
     progress: Tell = tell_nobody,
 ) -> Result:
-    """Evaluate all agents of a run.
+    """Evaluate all agents of a run, which are read if they are not at hand.
 
-    Args:
-        run: the folder of the run.
-        conditions: how.
-        agents: those of the folder, if they are at hand; otherwise they are read.
-        keep: whether the folder keeps the result as the evaluation of this run. By default it does if the conditions
-            are the usual ones, but for an environment of the user's, which has to be given.
-        progress: is told how many episodes are done, of all agents together.
+    The folder keeps the result as the evaluation of this run if `keep` says so. By default it does if the conditions
+    are the usual ones, but for an environment of the user's, which has to be given.
     """
     digest = run.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
     agents = run.agents() if agents is None else agents

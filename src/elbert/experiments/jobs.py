@@ -90,15 +90,9 @@ def do_jobs(
 ) -> dict[str, str]:
     """Train and evaluate each job in `folder / job.name`; what is finished there is not done again.
 
-    Args:
-        jobs: what is to be done; the same job may be there several times.
-        folder: holds the folders of all runs.
-        workers: number of trainings at a time; by default one for each core, but at most 8. Two or more are processes
-            of their own, each on its share of the cores: a training alone cannot use all cores all the time.
-        progress: is told how many trainings are done and what runs, about twice a second.
-
-    Returns:
-        For each job that failed, its name and why; the others are done.
+    Returns for each job that failed its name and why; the others are done. `workers` trainings run at a time, by
+    default one for each core, but at most 8. Two or more are processes of their own, each on its share of the cores: a
+    training alone cannot use all cores all the time.
     """
     if workers is not None:
         as_whole(workers, "workers", "a whole number of at least 1", low=1)

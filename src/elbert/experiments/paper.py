@@ -1,7 +1,9 @@
 """The paper's experiments as data: which trainings they need and how these are shown side by side."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -114,102 +116,40 @@ Plan: TypeAlias = Experiment | TwoTrajectories
 
 
 def _methods(base: Job, envs: Sequence[str], *, published: bool) -> tuple[Panel, ...]:
-    return tuple(
-        Panel(
-            env,
-            env,
-            tuple(
-                Series(method, replace(base, env=env, method=method), method if published else None)
-                for method in PUBLISHED_METHODS
-            ),
-        )
-        for env in envs
-    )
+    panels = []
+    for env in envs:
+        jobs = [replace(base, env=env, method=method) for method in PUBLISHED_METHODS]
+        series = (Series(job.method, job, job.method if published else None) for job in jobs)
+        panels.append(Panel(env, env, tuple(series)))
+    return tuple(panels)
 
 
-def _main(base: Job) -> Experiment:
-    return Experiment(
-        name="main",
-        title="Four methods in the paper's main environments",
-        figure="fig:learning_curve_main",
-        question="Does ELBERT-PO reach the lowest bias, and at what reward?",
-        base=base,
-        panels=_methods(base, MAIN, published=True),
-    )
-
-
-def _original(base: Job) -> Experiment:
-    return Experiment(
-        name="original",
-        title="Four methods in the two original environments",
-        figure="fig:learning_curve_appendix",
-        question="The same in the environments that the harder ones were made from.",
-        base=base,
-        panels=_methods(base, ORIGINAL, published=False),
-    )
-
-
-def _supply_demand(base: Job) -> Experiment:
-    return Experiment(
-        name="supply-demand",
-        title="Supply and demand of the most and the least advantaged group",
-        figure="fig:learning_curve_sd_appendix",
-        question="By which change does the bias fall: more supply for some, less for others, or other demand?",
-        base=base,
-        panels=_methods(base, MAIN, published=False),
-        picture="extreme groups",
-    )
-
-
-def _alpha(base: Job) -> Experiment:
+def _alpha(base: Job) -> tuple[Panel, ...]:
     panels = []
     for env in ("attention-harder", "lending", "infectious-harder", "infectious", "attention"):
         usual = replace(base, env=env).request.method.to_dict()["alpha"]
         values = [float(f"{usual * factor:.3g}") for factor in ALPHA_FACTORS]
-        jobs = [replace(base, env=env, settings={"alpha": value}) for value in values]
-        panels.append(
-            Panel(env, env, tuple(Series(f"alpha {value:g}", job) for value, job in zip(values, jobs, strict=True)))
-        )
-    return Experiment(
-        name="alpha",
-        title="The bias coefficient",
-        figure="fig:lending_ablation, fig:ablation_appendix",
-        question="How do reward and bias depend on alpha, from a hundredth of the preset's to ten times of it?",
-        base=base,
-        panels=tuple(panels),
-    )
+        series = (Series(f"alpha {value:g}", replace(base, env=env, settings={"alpha": value})) for value in values)
+        panels.append(Panel(env, env, tuple(series)))
+    return tuple(panels)
 
 
-def _beta(base: Job) -> Experiment:
+def _beta(base: Job) -> tuple[Panel, ...]:
     env = "attention-harder"
     series = tuple(Series(f"beta {beta:g}", replace(base, env=env, settings={"beta": beta})) for beta in BETAS)
-    return Experiment(
-        name="beta",
-        title="The temperature of the soft bias",
-        figure="fig:ablation_smooth_appendix",
-        question="How do reward and bias depend on beta?",
-        base=base,
-        panels=(Panel(env, env, series),),
-    )
+    return (Panel(env, env, series),)
 
 
-def _notions(base: Job) -> Experiment:
+def _notions(base: Job) -> tuple[Panel, ...]:
     panels = []
     for notion in ("demographic-parity", "equalized-odds", "accuracy-parity"):
-        jobs = [replace(base, method=method, world={"notion": notion}) for method in ("elbert-po", "g-ppo")]
-        series = tuple(Series(job.method, job) for job in jobs)
-        panels.append(Panel("lending", notion, series))
-    return Experiment(
-        name="notions",
-        title="Lending under other notions of fairness",
-        figure="appendix A, described only",
-        question="Does the method lower the bias that each notion defines?",
-        base=base,
-        panels=tuple(panels),
-    )
+        methods, world = ("elbert-po", "g-ppo"), {"notion": notion}
+        series = (Series(method, replace(base, method=method, world=world)) for method in methods)
+        panels.append(Panel("lending", notion, tuple(series)))
+    return tuple(panels)
 
 
-def _demand(base: Job) -> Experiment:
+def _demand(base: Job) -> tuple[Panel, ...]:
     """Demand in lending is applicants who would repay (more is better), in infectious new infections (less is)."""
     panels = []
     for env, group, weights in (("lending", 1, (0.0, 0.1, 0.5)), ("infectious-harder", 0, (0.0, -0.3, -1.0))):
@@ -219,17 +159,10 @@ def _demand(base: Job) -> Experiment:
             label = f"weight {weight:g} on group {group}" if weight else "no weight"
             series.append(Series(label, replace(base, env=env, settings=settings)))
         panels.append(Panel(env, env, tuple(series)))
-    return Experiment(
-        name="demand",
-        title="Demand regularisation",
-        figure="appendix E, described only",
-        question="Does a weight on a group's demand move that demand, and what does it cost?",
-        base=base,
-        panels=tuple(panels),
-    )
+    return tuple(panels)
 
 
-def _details(base: Job) -> Experiment:
+def _details(base: Job) -> tuple[Panel, ...]:
     """Where the paper's text and the training behind its numbers differ."""
     infectious = [
         Series(f"{method}, infection {tau:g}", replace(base, env="infectious-harder", method=method, world=world))
@@ -252,32 +185,25 @@ def _details(base: Job) -> Experiment:
         for settings in ({}, {"gamma": 0.99, "gae_lambda": 0.95})
     ]
     far = [Series(f"{job.method}, gamma {job.request.settings.gamma:g}", job) for job in sighted]
-    return Experiment(
-        name="details",
-        title="What the text says and what the numbers come from",
-        figure="no figure of the paper",
-        question="How much does each difference between text and published numbers change the result?",
-        base=base,
-        panels=(
-            Panel("infectious-harder", "infection probability", tuple(infectious)),
-            Panel("lending", "sign of the penalty", tuple(signs)),
-            Panel("lending", "standardisation", tuple(standardised)),
-            Panel("lending", "how far ahead", tuple(far)),
-        ),
+    return (
+        Panel("infectious-harder", "infection probability", tuple(infectious)),
+        Panel("lending", "sign of the penalty", tuple(signs)),
+        Panel("lending", "standardisation", tuple(standardised)),
+        Panel("lending", "how far ahead", tuple(far)),
     )
 
 
-PLANS: dict[str, Callable[[Job], Plan]] = {
-    "main": _main,
-    "original": _original,
+PANELS: dict[str, Callable[[Job], tuple[Panel, ...]]] = {
+    "main": lambda base: _methods(base, MAIN, published=True),
+    "original": lambda base: _methods(base, ORIGINAL, published=False),
     "alpha": _alpha,
     "beta": _beta,
-    "supply-demand": _supply_demand,
+    "supply-demand": lambda base: _methods(base, MAIN, published=False),
     "notions": _notions,
     "demand": _demand,
     "details": _details,
-    "temporal": lambda base: TwoTrajectories(),
 }
+EXPERIMENTS = (*PANELS, "temporal")
 
 
 def plans_for(
@@ -285,13 +211,20 @@ def plans_for(
 ) -> list[Plan]:
     """The experiments of these names, each once, in these environments; without names all that are about them."""
     for name in names:
-        if name not in PLANS:
-            raise unknown_name("experiment", name, PLANS)
+        if name not in EXPERIMENTS:
+            raise unknown_name("experiment", name, EXPERIMENTS)
     base = Job("lending", "elbert-po", preset, seeds, quick=quick)
-    plans = [PLANS[name](base) for name in dict.fromkeys(names or PLANS)]
+    plans = [_plan(name, base) for name in dict.fromkeys(names or EXPERIMENTS)]
     if envs is None:
         return plans
     where = [get_entry(env).name for env in envs]
     if not names:
         plans = [plan for plan in plans if not set(where).isdisjoint(plan.envs)]
     return [plan.within(where) for plan in plans]
+
+
+def _plan(name: str, base: Job) -> Plan:
+    if name == "temporal":
+        return TwoTrajectories()
+    about = tomllib.loads((files("elbert.experiments") / "data" / "experiments.toml").read_text("utf-8"))
+    return Experiment(name=name, base=base, panels=PANELS[name](base), **about[name])

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from elbert.experiments.results import BestPossible
 from elbert.learning.result import Result
-from elbert.records import record_from
 
 Verdict: TypeAlias = Literal["better", "alike", "worse"]
 CellVerdict: TypeAlias = Literal["dominates", "alike", "mixed", "dominated"]
@@ -43,23 +42,14 @@ class Published:
 def published() -> Published:
     """Read the paper's numbers."""
     content = json.loads((files("elbert.experiments") / "data" / "published.json").read_text("utf-8"))
-    return Published(
-        content["source"],
-        {
-            env: {method: record_from(Level, level, f"{env}.{method}") for method, level in methods.items()}
-            for env, methods in content["levels"].items()
-        },
-    )
+    levels = {
+        env: {method: Level(**level) for method, level in methods.items()} for env, methods in content["levels"].items()
+    }
+    return Published(content["source"], levels)
 
 
 def verdict(ci: Sequence[float], theirs: Sequence[float], *, more_is_better: bool) -> Verdict:
-    """Say "better" where our whole interval lies on the good side of their whole band, "worse" on the other side.
-
-    Args:
-        ci: our 95 % interval.
-        theirs: the ends of the published band.
-        more_is_better: true of the reward, false of the bias.
-    """
+    """Say "better" where our whole interval lies on the good side of their whole band, "worse" on the other side."""
     above, below = min(ci) > max(theirs), max(ci) < min(theirs)
     if above or below:
         return "better" if above == more_is_better else "worse"

@@ -44,15 +44,8 @@ def reproduce(
 ) -> Reproduction:
     """Do the trainings of these experiments that are not done yet, and collect the results of all.
 
-    Args:
-        names: names of experiments; all of them if none is named.
-        out: folder that holds the runs under `runs`.
-        preset: "fast", "paper", or the path of a TOML file.
-        seeds: number of seeds of every training; 3 by default, 1 if `quick`.
-        envs: the environments; all by default.
-        quick: a first complete picture, with fewer steps and evaluation episodes.
-        workers: number of trainings at a time, see `do_jobs`.
-        progress: is told how many trainings are done and what runs.
+    The arguments are those of the command `elbert reproduce`; `envs` restricts the experiments to these environments,
+    and `progress` is told how many trainings are done and what runs.
     """
     seeds = (1 if quick else 3) if seeds is None else seeds
     as_whole(seeds, "seeds", "a whole number of at least 1", low=1)

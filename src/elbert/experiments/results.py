@@ -13,7 +13,7 @@ from elbert.learning import Evaluation
 from elbert.learning.result import Bias, CriterionResult, Ends, GroupRate, LimitResult, Mean, Result
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""From the most favourable to the least."""
+"""On a limit, from the most favourable to the least: the order in which the fairness room lists them."""
 
 
 def over_seeds(evaluations: Sequence[Evaluation], seeds: Sequence[int]) -> Result:

@@ -97,10 +97,9 @@ def has_writer(path: Path) -> bool:
 
 
 class RunFolder:
-    """The folder of one run."""
+    """The folder of a run that exists, or of one to be created by `create`."""
 
     def __init__(self, path: Path) -> None:
-        """The folder of an existing run, or of one to be created by `create`."""
         self.path = as_path(path, "The folder of the run")
         self.metrics = MetricsFile(self.path)
 
@@ -149,11 +148,7 @@ class RunFolder:
     def checkpoint(self, trainer: Trainer, agents: Sequence[Agent], *, status: str = "running", **more: Any) -> None:
         """Write metrics, training state, agents and manifest, in this order; then remove older states.
 
-        Args:
-            trainer: whose state is written.
-            agents: the policies that the folder shows from now on.
-            status: how the run stands.
-            more: other entries of the manifest.
+        The agents are those that the folder shows from now on; `more` are other entries of the manifest.
         """
         self.metrics.write()
         about = {"iteration": trainer.iteration, "seconds": trainer.seconds}

@@ -21,10 +21,9 @@ NEEDED = ("iteration", "steps", "seed", "reward", "bias", "episodes")
 
 
 class MetricsFile:
-    """The metrics of the run in a folder."""
+    """The metrics of the run in a folder; the file need not be there yet."""
 
     def __init__(self, folder: Path) -> None:
-        """The file need not be there yet."""
         self.folder, self.path = folder, folder / NAME
         self._unwritten: list[dict[str, Any]] = []
 
@@ -61,11 +60,6 @@ class MetricsFile:
         kept = "".join(text.splitlines(keepends=True)[: rows + 1]) if rows else ""
         if kept != text:
             write_whole(self.path, kept)
-
-    def ended_episodes(self) -> int:
-        """How many episodes of the first member have ended."""
-        columns = read_metrics(self.folder)
-        return int(columns["episodes"][:, 0].sum()) if columns else 0
 
 
 def read_metrics(folder: Path) -> dict[str, np.ndarray[Any, Any]]:

@@ -18,6 +18,7 @@ from elbert.errors import ElbertError
 from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.resolve import check_same_run
 from elbert.experiments.run_folder import OLD_FORMAT, RunFolder, only_writer
+from elbert.experiments.run_metrics import read_metrics
 from elbert.files import FileError
 from elbert.learning import Agent, Callback, DivergedError, Iteration, Metrics, Trainer
 from elbert.progress import Progress, Tell
@@ -31,7 +32,6 @@ class InterruptedRunError(ElbertError):
     """The run was asked to stop; its state is saved."""
 
     def __init__(self, message: str, signal_number: int) -> None:
-        """The message, and the signal that asked."""
         super().__init__(message)
         self.signal_number = signal_number
 
@@ -39,22 +39,7 @@ class InterruptedRunError(ElbertError):
 class RunSession:
     """A training under way, in memory or in a run's folder."""
 
-    def __init__(
-        self,
-        trainer: Trainer,
-        *,
-        callbacks: Sequence[Callback],
-        progress: Tell,
-        folder: Path | None = None,
-    ) -> None:
-        """A session that has not begun.
-
-        Args:
-            trainer: does the iterations.
-            callbacks: are called after every iteration; one that returns False stops the training.
-            progress: is told how far the work is.
-            folder: where the run is kept; None for nowhere.
-        """
+    def __init__(self, trainer: Trainer, *, callbacks: Sequence[Callback], progress: Tell, folder: Path | None) -> None:
         self.trainer, self.callbacks, self.progress = trainer, callbacks, progress
         self.candidates = None if trainer.method.policy_choice is None else Candidates(trainer, folder)
         self.run = None if folder is None else RunFolder(folder)
@@ -72,9 +57,7 @@ class RunSession:
     def train_in_folder(self, config: dict[str, Any], *, resume: bool) -> list[Agent]:
         """Do the same in the run's folder, with a word in the manifest about how it ended.
 
-        Args:
-            config: what was asked for, as JSON holds it.
-            resume: go on with a run that is there; what is finished there is read.
+        To resume is to go on with a run that is there; what is finished there is read.
         """
         run = self._folder
         with only_writer(run.path):
@@ -117,34 +100,33 @@ class RunSession:
         run.ensure_manifest()
         manifest = run.manifest
         if manifest["status"] == "finished" and manifest["iteration"] == self.trainer.iterations:
-            return self._read_finished()
+            agents, trained = run.agents(), self.trainer.agents()
+            if len(agents) != len(trained):
+                raise FileError(
+                    f"{run.path} holds {len(agents)} agents, but {len(trained)} were trained. Put the missing files "
+                    "back, or train again in another folder."
+                )
+            return [agent.replaced(env=like.env) for agent, like in zip(agents, trained, strict=True)]
         for damage in run.restore(self.trainer):
             logging.getLogger("elbert").warning("%s The checkpoint before it is used.", damage)
-        if self.candidates is not None:
-            self.candidates.ended_episodes = run.metrics.ended_episodes()
+        if self.candidates is not None and (columns := read_metrics(run.path)):
+            self.candidates.ended_episodes = int(columns["episodes"][:, 0].sum())
         run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
         return None
 
-    def _read_finished(self) -> list[Agent]:
-        run, trained = self._folder, self.trainer.agents()
-        agents = run.agents()
-        if len(agents) != len(trained):
-            raise FileError(
-                f"{run.path} holds {len(agents)} agents, but {len(trained)} were trained. Put the missing files back, "
-                "or train again in another folder."
-            )
-        return [agent.replaced(env=like.env) for agent, like in zip(agents, trained, strict=True)]
-
     def _iterate_and_keep(self) -> list[Agent]:
         """Do the iterations and the choice, and write on the way what a killed run needs to go on."""
-        metrics_due, checkpoint_due = _Clock(METRICS_SECONDS), _Clock(CHECKPOINT_SECONDS)
+        saved = written = time.monotonic()
         for iteration in self.trainer:
             self._folder.metrics.record(iteration)
             if self._tell(iteration) or self._signals:
                 break
-            if checkpoint_due():
+            now = time.monotonic()
+            if now - saved >= CHECKPOINT_SECONDS:
+                saved = written = now
                 self._checkpoint()
-            elif metrics_due():
+            elif now - written >= METRICS_SECONDS:
+                written = now
                 self._folder.metrics.write()
         return self._end()
 
@@ -227,20 +209,6 @@ def asked_to_stop() -> Iterator[list[int]]:
         yield signals
     finally:
         restore()
-
-
-class _Clock:
-    """Says when something is due again."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self._last = seconds, time.monotonic()
-
-    def __call__(self) -> bool:
-        """Whether the seconds have passed since it last was due."""
-        if time.monotonic() - self._last < self.seconds:
-            return False
-        self._last = time.monotonic()
-        return True
 
 
 def _facts(metrics: Metrics) -> str:

@@ -11,7 +11,6 @@ class TensorBoard:
     """Writes every iteration's metrics into a folder that TensorBoard reads."""
 
     def __init__(self, folder: Path) -> None:
-        """The folder is made with the first iteration."""
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:

@@ -80,23 +80,11 @@ def train_many(
     progress: Tell = tell_nobody,
     **settings: Any,
 ) -> list[Agent]:
-    """Train many seeds and coefficients side by side, in one compiled function; arguments as in `train`.
+    """Train many seeds and coefficients side by side, in one compiled function, and return all agents.
 
-    Args:
-        env: see `train`.
-        seeds: a list of them, or a number n for 0 .. n - 1.
-        grid: values of coefficients, such as {"alpha": [1e3, 1e4]}; every combination is trained with every seed.
-        method: see `train`.
-        preset: see `train`.
-        world: see `train`.
-        out: see `train`.
-        resume: see `train`.
-        callbacks: see `train`.
-        progress: see `train`.
-        settings: see `train`.
-
-    Returns:
-        The agents: for each combination of the grid in order, those of all seeds.
+    `seeds` is a list of them, or a number n for 0 .. n - 1. `grid` holds values of coefficients, such as
+    {"alpha": [1e3, 1e4]}: every combination is trained with every seed, and the agents come in this order, for each
+    combination those of all seeds. The other arguments are those of `train`.
     """
     folder = None if out is None else as_path(out, "out")
     env = get_entry(env).name if isinstance(env, str) else env

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def frontier_table(found: Frontier) -> Page:
+def frontier_page(found: Frontier) -> Page:
     """The frontier for the terminal, and its rules below."""
     parts: list[Part] = [f"# {found.env}, episodes of {found.horizon} steps"]
     if found.points:

@@ -17,14 +17,13 @@ PART_BETWEEN_LINES = 1 / 20
 
 
 class ProgressDisplay:
-    """Shows how far a piece of work is, on stderr. It is told by being called with a `Progress`.
+    """Shows how far a piece of work is, on stderr, under a title. It is told by being called with a `Progress`.
 
     with ProgressDisplay("elbert-po on lending") as display:
         train_many("lending", progress=display)
     """
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        """The title says what all activities are about."""
         self.title, self.stream = title, stream or sys.stderr
         self._live: Any = None
         self._latest: Progress | None = None

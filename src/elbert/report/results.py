@@ -106,17 +106,13 @@ def _bias_rows(part: CriterionResult, *, several: bool, named: bool) -> list[tup
 
 
 def _limit_row(limit: LimitResult) -> tuple[str, ...]:
-    """The verdict on the limit, and what a higher one would be worth."""
+    """The verdict on the limit with the p-value behind it, and what a higher limit would be worth."""
+    p_value = {"confirmed": limit.p_confirm, "refuted": limit.p_refute}.get(limit.verdict)
     notes = [f"without {', '.join(limit.left_out)}"] if limit.left_out else []
     if limit.price is not None:
         notes.append(f"raising the limit by 0.01 would gain about {limit.price:.2g} reward per step")
-    return f"bias <= {limit.max_bias:g}", limit.verdict, _p_value(limit), "; ".join(notes)
-
-
-def _p_value(limit: LimitResult) -> str:
-    """The p-value behind a verdict that was reached."""
-    value = {"confirmed": limit.p_confirm, "refuted": limit.p_refute}.get(limit.verdict)
-    return "" if value is None else f"p = {value:.2g}"
+    p_text = "" if p_value is None else f"p = {p_value:.2g}"
+    return f"bias <= {limit.max_bias:g}", limit.verdict, p_text, "; ".join(notes)
 
 
 def _groups_table(part: CriterionResult) -> Table:

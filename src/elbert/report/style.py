@@ -41,12 +41,9 @@ STYLE: dict[Any, Any] = {
 
 
 def draw_figure(draw: Callable[["Figure"], None], size: tuple[float, float], path: Path) -> list[Path]:
-    """Draw with the house style and write `path` as PNG and SVG, each whole; the same figure gives the same bytes.
+    """Draw with the house style and write PNG and SVG, each whole; the same figure gives the same bytes.
 
-    Args:
-        draw: fills an empty figure.
-        size: width and height in inches.
-        path: without a suffix.
+    `draw` fills an empty figure of this size in inches; suffixes are added to the path.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg

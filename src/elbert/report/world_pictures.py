@@ -52,15 +52,7 @@ def _lending(figure: "Figure", world: Lending, state: Any) -> None:
         axes.bar(place, mass[g], width, **_look(g))
     g, c = int(state.group), int(state.score)
     x = c + (g - (groups - 1) / 2) * width
-    axes.plot(
-        [x],
-        [mass[g, c] + 0.035],
-        marker="v",
-        color=INK,
-        markersize=7,
-        linestyle="none",
-        label=f"applicant, of group {g}",
-    )
+    axes.plot(x, mass[g, c] + 0.035, "v", color=INK, markersize=7, label=f"applicant, of group {g}")
     axes.set(xlabel="score", ylabel="share of the group", xticks=np.arange(0, scores, 1 + scores // 15))
     axes.set_ylim(0, max(0.5, float(mass.max()) + 0.09))
     cash = f"{float(state.cash):,.0f}".replace(",", " ")
@@ -115,27 +107,19 @@ def _infectious(figure: "Figure", world: Infectious, state: Any, action: Any) ->
 def _network_legend(figure: "Figure", world: Infectious, health: Pixels, group: Pixels) -> None:
     from matplotlib.lines import Line2D
 
-    def dot(label: str, marker: str, colour: str, size: float = 9) -> Line2D:
-        look = {"markerfacecolor": colour, "markeredgecolor": INK, "markersize": size}
+    def dot(label: str, marker: str, colour: str, size: float = 9, edge: float = 1.0) -> Line2D:
+        look = {"markerfacecolor": colour, "markeredgecolor": INK, "markersize": size, "markeredgewidth": edge}
         return Line2D([], [], marker=marker, linestyle="none", label=label, **look)
 
     handles = [dot(f"{name}: {int((health == value).sum())}", "o", colour) for value, (name, colour) in HEALTH.items()]
     shown = min(world.groups, 6)
-    handles += [
-        dot(
-            f"group {g}: {int(((group == g) & (health == INFECTED)).sum())} of {int((group == g).sum())} infected",
-            _marker(g),
-            "#DDDDDD",
-        )
-        for g in range(shown)
-    ]
+    for g in range(shown):
+        infected, people = int(((group == g) & (health == INFECTED)).sum()), int((group == g).sum())
+        handles.append(dot(f"group {g}: {infected} of {people} infected", _marker(g), "#DDDDDD"))
     if world.groups > shown:
-        handles.append(Line2D([], [], linestyle="none", label=f"and {world.groups - shown} groups more"))
-    ring = Line2D(
-        [], [], marker="o", linestyle="none", markerfacecolor="none", markeredgecolor=INK, label="today's dose"
-    )
-    ring.set(markersize=13, markeredgewidth=1.8)
-    figure.legend(handles=[*handles, ring], loc="upper left", bbox_to_anchor=(0.66, 0.90), labelspacing=0.9, fontsize=8)
+        handles.append(dot(f"and {world.groups - shown} groups more", "", "none"))
+    handles.append(dot("today's dose", "o", "none", size=13, edge=1.8))
+    figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.66, 0.90), labelspacing=0.9, fontsize=8)
 
 
 def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str) -> None:
