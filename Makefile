@@ -1,6 +1,8 @@
 # Everything from a fresh clone, with only Python 3.11 or newer and make:
 #   make demo   train with and without fairness on lending, show the comparison
-#   make test   every check: lint, types, import rules, tests
+#   make test   every check: lint, types, import rules, tests; a few minutes
+#   make quick  lint and the tests that need no training: a first answer in about a minute
+#   make test-all   make test, and the long studies and whole trainings
 #   make bench  measurements that take minutes
 #   make reproduce  the paper's experiments, all of them: hours; REPRODUCE='main --quick' gives a first picture
 
@@ -12,7 +14,9 @@ DEMO ?=
 REPRODUCE ?=
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable
 
-.PHONY: demo test lint types imports tests bench reproduce clean
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
+
+.PHONY: demo test test-all quick slow lint types imports tests bench reproduce clean
 
 demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
@@ -32,7 +36,16 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
+	$(PYTEST) -m 'not slow'
+
+test-all: test slow
+
+slow: $(VENV)/installed-dev
+	$(PYTEST) -m slow
+
+quick: lint imports
+	$(PYTEST) -m 'not slow' tests/fairness tests/exact/test_branch_and_bound.py tests/envs/test_trajectories.py tests/learning/test_estimates.py \
+		tests/learning/test_settings.py tests/test_files.py tests/test_tables.py
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/speed.py

@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SPECIAL = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 SMALL = ["--steps", "1536", "--world", "horizon=64"]
 SMALL += [word for pair in ("copies=4", "rollout=64", "minibatch=64", "hidden=[4]") for word in ("--set", pair)]
 
 
+@pytest.mark.slow
 def test_training_under_a_limit_and_its_cache(tmp_path):
     """Two trainings of one seed end with the same numbers; the second one compiles nothing that takes its time."""
     plain = {name: value for name, value in os.environ.items() if name not in SPECIAL}

@@ -34,6 +34,7 @@ def test_json_is_one_document_and_the_same_as_the_file(tmp_path):
     assert [reading["stepwise_difference"] for reading in printed] == pytest.approx([0, 0.99])
 
 
+@pytest.mark.slow
 def test_the_same_command_writes_the_same_bytes(tmp_path):
     for name in ("one", "two"):
         assert run("reproduce", "temporal", "--out", str(tmp_path / name)).returncode == 0

@@ -49,7 +49,11 @@ def commands(page):
                 yield command, shown
 
 
-COMMANDS = [pytest.param(*c, id=f"{p.name}: {c[0]}") for p in PAGES for c in commands(p)]
+COMMANDS = [
+    pytest.param(*c, id=f"{p.name}: {c[0]}", marks=[pytest.mark.slow] if c[0] == "make demo" else [])
+    for p in PAGES
+    for c in commands(p)
+]
 
 
 def test_there_is_something_to_run():

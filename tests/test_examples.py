@@ -4,11 +4,14 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 import elbert
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_environment.py"
 
 
+@pytest.mark.slow
 def test_own_environment(capsys):
     names = runpy.run_path(str(EXAMPLE), run_name="__main__")
     shown = capsys.readouterr().out

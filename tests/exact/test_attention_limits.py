@@ -172,6 +172,7 @@ def test_stored_schedules_are_within_their_limits(name, units):
         fair_schedule(world, 0.0)
 
 
+@pytest.mark.slow
 def test_the_harder_world_has_a_frontier():
     world = make_world("attention-harder")
     assert isinstance(world, Attention)

@@ -174,6 +174,7 @@ def test_judging_a_users_environment_takes_no_more_steps_than_training(at, tmp_p
     assert asked == [16, 16], "512 steps for 2 policies are 16 episodes of 16 steps each"
 
 
+@pytest.mark.slow
 def test_every_criterion_has_columns_and_a_verdict(tmp_path):
     small = {"copies": 4, "rollout": 60, "minibatch": 60, "hidden": [4], "steps": 4 * 60 * 4}
     world = {"notion": "equalized-odds", "horizon": 60}

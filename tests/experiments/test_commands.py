@@ -136,6 +136,7 @@ def test_runs_are_numbered_and_the_last_unfinished_one_goes_on(whole, tmp_path, 
         run_folder("lending", "g-ppo", None, resume=True)
 
 
+@pytest.mark.slow
 def test_an_environment_in_a_file_trains_from_the_command_line(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from tests.learning.tiny import ProbeEnv\n\ndef make():\n    return ProbeEnv()\n"

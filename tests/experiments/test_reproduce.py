@@ -230,6 +230,7 @@ def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_
 ENVIRONMENT = os.environ | {"ELBERT_COMPILATION_CACHE": ""}
 
 
+@pytest.mark.slow
 def test_side_by_side_stopped_and_resumed(preset, tmp_path):
     out = tmp_path / "out"
     options = ["--preset", preset, "--seeds", "1", "--env", "infectious-harder", "--workers", "2", "--out", str(out)]

@@ -63,6 +63,7 @@ cli.app(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_kill_and_resume_from_the_command_line(whole, tmp_path):
     out = tmp_path / "killed"
     arguments = ["train", "lending", "--seeds", "2", "--steps", str(TINY["steps"]), *OPTIONS, "--out", str(out)]

@@ -29,7 +29,7 @@ def test_the_table_says_it_all():
         "true positive rate",
         "north",
         "south",
-        "[red]west[/red]   not estimable",  # names are text, never markup
+        "[red]west[/red]  not estimable",  # names are text, never markup
         "bias, as seen",
         "bias, debiased",
         "equal groups would show",

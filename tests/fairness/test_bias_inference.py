@@ -17,6 +17,7 @@ def totals_of(name, episodes=50, seed=0, **names):
     return EpisodeTotals.of(supply[:, 0], demand[:, 0], **names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -54,6 +55,7 @@ def test_a_true_limit_is_rarely_refuted_and_a_false_one_rarely_confirmed(name):
     assert errors["confirmed"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400), errors
 
 
+@pytest.mark.slow
 def test_the_noise_floor_is_what_equal_groups_show():
     shown = [estimate_bias(totals_of("5 equal groups", seed=s))[0][0].estimate for s in range(300)]
     (found,), _ = estimate_bias(totals_of("5 equal groups"))

@@ -219,6 +219,7 @@ def test_the_advantage_by_hand():
     assert price[0] == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_bias", [0.1, 0.4])
 def test_the_limit_is_held_and_its_price_found(max_bias):
     """Reward is 0.9 + 0.1 * bias per step: under any limit 0.01 of bias is worth 0.001."""
@@ -251,6 +252,7 @@ class Clocked(ProbeEnv):
         return np.array([super()._observe()[0], self.time / self.horizon], np.float32)
 
 
+@pytest.mark.slow
 def test_a_users_environment_holds_a_limit():
     host = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 40, "copies": 8}
     agent = elbert.train(Clocked, max_bias=0.2, **host)

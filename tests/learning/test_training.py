@@ -62,6 +62,7 @@ def test_elbert_po_serves_both_alike_at_the_price_it_must_pay():
     assert np.all(np.abs(reward - 0.9) < 0.02)
 
 
+@pytest.mark.slow
 def test_r_ppo_lowers_the_bias_by_its_reward():
     _, bias = level("r-ppo", zeta=2.0, omega=0.05)
     assert np.all(bias < 0.6)
@@ -69,6 +70,7 @@ def test_r_ppo_lowers_the_bias_by_its_reward():
     assert np.all(unpunished > 0.9)
 
 
+@pytest.mark.slow
 def test_a_ppo_lowers_the_bias_by_its_advantage():
     _, bias = level("a-ppo", beta_1=1.0, beta_2=3.0, omega=0.05)
     assert np.all(bias < 0.6)
@@ -235,6 +237,7 @@ def rollout():
     return played(jax.random.key(2))[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "given"), EFFECTS, ids=str)
 def test_every_setting_changes_what_is_learned(method, given):
     without = tuple(given.items())[:-1]  # a second setting is compared with the first alone
@@ -280,6 +283,7 @@ def test_a_users_vector_environment_trains_as_well(mode):
     assert abs(evaluation.reward.mean - 0.9) < 0.05
 
 
+@pytest.mark.slow
 def test_an_asynchronous_vector_environment_trains():
     env = AsyncVectorEnv([ProbeEnv] * 2, context="spawn")
     try:
