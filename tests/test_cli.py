@@ -8,13 +8,14 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-
-def run(*arguments, cwd=None):
-    return subprocess.run([sys.executable, "-m", "elbert", *arguments], capture_output=True, text=True, cwd=cwd)
+from elbert.cli_arguments import environment_from
+from elbert.errors import InvalidInputError
+from tests.command_line import cli as run
+from tests.command_line import cli_apart
 
 
 def test_temporal_prints_the_table_and_writes_everything(tmp_path):
-    done = run("reproduce", "temporal", "--out", str(tmp_path / "out"))
+    done = cli_apart("reproduce", "temporal", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     assert "long-term bias (total approved / total applicants)        0.9802        0.9802" in done.stdout
     assert "sum of step-wise differences (Wen 2021, Chi 2022)         0.0000        0.9900" in done.stdout
@@ -34,7 +35,6 @@ def test_json_is_one_document_and_the_same_as_the_file(tmp_path):
     assert [reading["stepwise_difference"] for reading in printed] == pytest.approx([0, 0.99])
 
 
-@pytest.mark.slow
 def test_the_same_command_writes_the_same_bytes(tmp_path):
     for name in ("one", "two"):
         assert run("reproduce", "temporal", "--out", str(tmp_path / name)).returncode == 0
@@ -120,3 +120,10 @@ def test_no_figure_library_is_loaded_for_help():
     code += "try: main()\nexcept SystemExit: pass\nassert not {'jax', 'matplotlib', 'scipy'} & set(sys.modules)"
     environment = os.environ | {"PYTHONWARNINGS": "error"}
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)
+
+
+def test_a_module_that_fails_leaves_nothing_behind(tmp_path):
+    (tmp_path / "half_written.py").write_text("value = 1 / 0\n")
+    with pytest.raises(InvalidInputError, match="ZeroDivisionError"):
+        environment_from(f"{tmp_path / 'half_written.py'}:make")
+    assert "half_written" not in sys.modules

@@ -56,9 +56,14 @@ def _module(where: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(spec.name, module)
     sys.path.insert(0, os.path.realpath(Path(where).parent))
-    spec.loader.exec_module(module)
+    known = sys.modules.setdefault(spec.name, module)  # so that what the module defines can be pickled
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if known is module:  # half a module is none
+            del sys.modules[spec.name]
+        raise
     return module
 
 
