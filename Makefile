@@ -23,7 +23,8 @@ demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method g-ppo --out $(OUT)/g-ppo --resume $(DEMO)
 	$(BIN)/elbert compare $(OUT)/elbert-po $(OUT)/g-ppo --out $(OUT)
 
-test: lint types imports tests
+test: lint imports
+	$(MAKE) --no-print-directory -j2 types tests
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
