@@ -134,6 +134,16 @@ def test_a_new_method_is_one_class(tmp_path, capsys):
 def test_a_name_that_is_taken_is_refused():
     elbert.register(Cautious)  # the same one again changes nothing
 
+    def defined():
+        class Cell(Cautious):
+            name: ClassVar[str] = "a-cell"
+
+        return Cell
+
+    for _ in range(2):  # a notebook's cell that is run twice
+        elbert.register(cell := defined())
+    assert METHODS.pop("a-cell") is cell
+
     class Other(Cautious):
         name: ClassVar[str] = "cautious"
 

@@ -19,10 +19,14 @@ METHODS: dict[str, type[Method]] = {}
 
 
 def register(method: type[Method]) -> None:
-    """Make a method known by its name, to Python and the command line alike."""
+    """Make a method known by its name, to Python and the command line alike.
+
+    A class that was defined again, as when a notebook's cell is run twice, takes the place of the one before.
+    """
     if not method.name:
         raise InvalidInputError(f'{method.__name__} has no name. Give it one: name: ClassVar[str] = "my-method".')
-    if METHODS.get(method.name, method) is not method:
+    present = METHODS.get(method.name, method)
+    if (present.__module__, present.__qualname__) != (method.__module__, method.__qualname__):
         raise InvalidInputError(f"A method is called {method.name!r} already. Give another name.")
     METHODS[method.name] = method
 
