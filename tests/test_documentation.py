@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from elbert.envs import ENTRIES
+from elbert.fairness.notions import NOTIONS
+from elbert.learning import METHODS
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -23,8 +27,18 @@ def lines(text):
     return [line.rstrip() for line in text.strip().splitlines()]
 
 
+@pytest.fixture
+def forgetting():
+    """What a page registers is forgotten again."""
+    kept = [(known, dict(known)) for known in (ENTRIES, METHODS, NOTIONS)]
+    yield
+    for known, before in kept:
+        for name in known.keys() - before.keys():
+            del known[name]
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if any(b[0] == "python" for b in blocks(p))], ids=lambda p: p.name)
-def test_python_blocks_print_what_the_page_shows(page):
+def test_python_blocks_print_what_the_page_shows(page, forgetting):
     """The blocks of a page share one namespace, as for a reader who types them in order."""
     namespace = {"__name__": "__main__"}
     following = blocks(page)

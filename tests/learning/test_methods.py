@@ -140,9 +140,10 @@ def test_a_name_that_is_taken_is_refused():
 
         return Cell
 
-    for _ in range(2):  # a notebook's cell that is run twice
-        elbert.register(cell := defined())
-    assert METHODS.pop("a-cell") is cell
+    first, second = defined(), defined()  # a notebook's cell that is run twice
+    elbert.register(first)
+    elbert.register(second)
+    assert METHODS.pop("a-cell") is second
 
     class Other(Cautious):
         name: ClassVar[str] = "cautious"
