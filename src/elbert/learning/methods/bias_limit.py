@@ -48,7 +48,7 @@ from elbert.learning.settings import Setting, Settings
 
 @dataclass(frozen=True)
 class Controller:
-    """The numbers of the controller. docs/learning.md says what happens without each."""
+    """The numbers of the controller; docs/learning.md says what they are for. None was ablated on its own yet."""
 
     keep: float = 0.8  # weight that earlier totals keep from one rollout to the next
     keep_long: float = 0.95  # the same where the noise of the shorter memory exceeds the limit
