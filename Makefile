@@ -3,6 +3,7 @@
 #   make test   every check: lint, types, import rules, tests; a few minutes
 #   make quick  lint and the tests that need no training: a first answer in about a minute
 #   make test-all   make test, and the long studies and whole trainings
+#   make docs   the site with its API pages, in site/: strict, offline, links checked
 #   make bench  measurements that take minutes
 #   make reproduce  the paper's experiments, all of them: hours; REPRODUCE='main --quick' gives a first picture
 
@@ -16,7 +17,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)
 
 PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
-.PHONY: demo test test-all quick slow lint types imports tests bench reproduce clean
+.PHONY: demo test test-all quick slow lint types imports tests docs bench reproduce clean
 
 demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
@@ -48,6 +49,10 @@ quick: lint imports
 	$(PYTEST) -m 'not slow' tests/fairness tests/exact/test_branch_and_bound.py tests/envs/test_trajectories.py tests/learning/test_estimates.py \
 		tests/learning/test_settings.py tests/test_files.py tests/test_tables.py
 
+docs: $(VENV)/installed-docs
+	$(BIN)/zensical build --clean --strict --config-file mkdocs.yml
+	$(BIN)/python docs/check_links.py site
+
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/worlds.py
@@ -70,6 +75,10 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/installed-dev: $(VENV)/python pyproject.toml constraints.txt
 	$(INSTALL) '.[dev]'
+	touch $(VENV)/installed $@
+
+$(VENV)/installed-docs: $(VENV)/python pyproject.toml constraints.txt
+	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
 
 $(VENV)/installed-bench: $(VENV)/python pyproject.toml constraints.txt
