@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from elbert.fairness import squared_bias
-from elbert.learning.methods import weighed
 from elbert.learning.policy import Policy
+from elbert.learning.ppo import weighed
 from elbert.learning.simulators.compiled import collect, start
 from tests.learning.tiny import Tiny, learner_of
 

@@ -14,7 +14,7 @@ from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals
 from elbert.learning import METHODS, Estimates, Method, Setting, fair_advantage, get_method
 from elbert.learning.methods import APPO, RPPO
-from elbert.learning.methods.base import filled_rates
+from elbert.learning.methods.weighing import filled_rates
 from tests.learning.tiny import Probe, Tiny, trainer_of
 
 SMALL: dict[str, Any] = {"copies": 4, "rollout": 16, "minibatch": 32, "hidden": [4], "steps": 4 * 16 * 2, "epochs": 1}

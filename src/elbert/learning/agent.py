@@ -12,9 +12,9 @@ from elbert.checks import as_seed, as_whole
 from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Distribution, Gaussian, MultiCategorical
-from elbert.learning.evaluation import Evaluation, judged
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.policy import Policy, act_from_key
+from elbert.learning.result import Result, judged
 from elbert.learning.settings import Settings, settings_of
 from elbert.learning.simulators import Environment, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
@@ -121,7 +121,7 @@ class Agent:
         confidence: float = 0.95,
         progress: Tell = tell_nobody,
         **parameters: Any,
-    ) -> Evaluation:
+    ) -> Result:
         """Reward per step and benefit rates over fresh episodes, with intervals.
 
         Args:
@@ -152,6 +152,7 @@ class Agent:
                 env=self.about.env if env is None else simulator.name,
                 method=self.about.method,
                 criteria=shape.criteria,
+                notion=simulator.notion,
                 extra_demand=extra_demand,
                 deterministic=deterministic,
                 train_seconds=self.about.train_seconds,

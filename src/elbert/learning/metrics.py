@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from elbert.fairness.rates import bias, soft_bias
-from elbert.learning.estimates import Estimated, Rollout
-from elbert.learning.methods.base import Method, filled_rates
+from elbert.learning.estimates import Estimated
+from elbert.learning.methods.base import Method
+from elbert.learning.methods.weighing import filled_rates
 from elbert.learning.networks import Weights
+from elbert.learning.rollouts import Rollout
 
 
 class Losses(NamedTuple):

@@ -161,6 +161,12 @@ class Model:
             return jax.vmap(weights.critic)(observations)
         return jax.vmap(lambda critic: jax.vmap(critic)(observations)[:, 0], out_axes=1)(weights.critic)
 
+    def values(self, weights: Weights, scale: Scale, observations: jax.Array) -> jax.Array:
+        """Values in the signals' own units. [T, N, observation] -> [T, N, signals]"""
+        flat = observations.reshape(-1, observations.shape[-1])
+        scaled = self.scaled_values(weights, flat).reshape(*observations.shape[:-1], -1)
+        return scaled * scale.deviation[None, None] + scale.mean[None, None]
+
     def normalised(self, moments: Moments, observations: jax.Array) -> jax.Array:
         """(o - mean) / deviation, clipped; as they are where normalisation is off. [..., observation] -> same"""
         if not self.settings.normalise_observations:

@@ -16,29 +16,17 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from elbert.learning.estimates import (
-    Estimated,
-    Estimates,
-    Rollout,
-    Running,
-    Window,
-    advantages,
-    episode_totals,
-    eta_of,
-    moved_window,
-    signals_of,
-    split_signals,
-)
-from elbert.learning.methods.base import Clock, Method, weighed
+from elbert.errors import InvalidInputError
+from elbert.learning.estimates import Estimated, Estimates, advantages, signals_of, split_signals
+from elbert.learning.methods.base import Clock, Method
+from elbert.learning.methods.weighing import standardised
 from elbert.learning.metrics import Losses, Metrics, metrics_of
 from elbert.learning.networks import Model, Moments, Scale, Shape, Weights
+from elbert.learning.rollouts import Rollout, Running, Window, episode_totals, eta_of, moved_window
 from elbert.learning.settings import Settings
 
 SCALE_MEMORY = 0.9
 """How much of the signals' scale an iteration keeps from those before it."""
-
-SHUFFLED = 2**15
-"""Rollouts with more samples than this are shuffled in blocks."""
 
 
 class TrainState(NamedTuple):
@@ -90,27 +78,11 @@ class Learner:
     def optimiser(self) -> Any:
         """Adam with clipped gradients and a learning rate that falls to 0 along a line, or stays."""
         s = self.settings
-        falling = optax.linear_schedule(s.learning_rate, 0.0, s.iterations * s.epochs * self.minibatches)
+        falling = optax.linear_schedule(s.learning_rate, 0.0, s.iterations * s.epochs * s.minibatches)
         return optax.chain(
             optax.clip_by_global_norm(s.gradient_clip),
             optax.adam(s.learning_rate if s.anneal == "none" else falling, eps=s.adam_epsilon),
         )
-
-    @property
-    def minibatches(self) -> int:
-        """Gradient steps per epoch. Samples that do not fill one more are left out, others in every epoch."""
-        return max(1, self.settings.batch // self.settings.minibatch)
-
-    @property
-    def block(self) -> int:
-        """How many samples stay together when a rollout is shuffled: copies side by side at one time, independent.
-
-        One, unless a rollout is so large that sorting random numbers for it would cost more than learning from it.
-        """
-        s, block = self.settings, 1
-        while s.batch // block > SHUFFLED and s.copies % (2 * block) == 0 and s.minibatch % (2 * block) == 0:
-            block *= 2
-        return block
 
     def init(self, key: jax.Array, method: Method, copies: Any = None) -> TrainState:
         """The state before the first iteration."""
@@ -149,7 +121,7 @@ class Learner:
         observed, following = (
             model.normalised(state.gathered, seen) for seen in (rollout.observation, rollout.next_observation)
         )
-        values, next_values = (self._values(state, seen) for seen in (observed, following))
+        values, next_values = (model.values(state.weights, state.scale, seen) for seen in (observed, following))
         ended = rollout.terminated | rollout.truncated
         terminal = rollout.terminated if s.bootstrap_at_truncation else ended
         signals = signals_of(reward, rollout.supply, rollout.demand)
@@ -229,7 +201,7 @@ class Learner:
     ) -> tuple[Weights, Any, Losses]:
         """Several passes over the samples in random minibatches."""
         s = self.settings
-        used = self.minibatches * min(s.minibatch, s.batch)
+        used = s.minibatches * s.minibatch
         slope = jax.value_and_grad(self._loss, has_aux=True)
 
         def step(carry: Any, batch: Samples) -> tuple[Any, Losses]:
@@ -240,9 +212,9 @@ class Learner:
             return (optax.apply_updates(weights, changes), optimiser), losses
 
         def epoch(carry: Any, key_epoch: jax.Array) -> tuple[Any, Losses]:
-            order = jax.random.permutation(key_epoch, s.batch // self.block)[: used // self.block]
-            blocks = jax.tree.map(lambda x: x.reshape(-1, self.block, *x.shape[1:])[order], samples)
-            shuffled = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[2:]), blocks)
+            order = jax.random.permutation(key_epoch, s.batch // s.block)[: used // s.block]
+            blocks = jax.tree.map(lambda x: x.reshape(-1, s.block, *x.shape[1:])[order], samples)
+            shuffled = jax.tree.map(lambda x: x.reshape(s.minibatches, -1, *x.shape[2:]), blocks)
             return jax.lax.scan(step, carry, shuffled)
 
         (weights, optimiser), losses = jax.lax.scan(epoch, (weights, optimiser), jax.random.split(key, s.epochs))
@@ -270,12 +242,6 @@ class Learner:
         total = policy + s.value_weight * value - entropy_weight * entropy
         return total, Losses(policy, value, entropy, kl, clip_fraction, gradient_norm=jnp.zeros(()))
 
-    def _values(self, state: TrainState, observations: jax.Array) -> jax.Array:
-        """Values in the signals' own units. [T, N, observation] -> [T, N, signals]"""
-        flat = observations.reshape(-1, observations.shape[-1])
-        scaled = self.model.scaled_values(state.weights, flat).reshape(*observations.shape[:-1], -1)
-        return scaled * state.scale.deviation[None, None] + state.scale.mean[None, None]
-
     def _averaged(self, state: TrainState, scale: Scale, weights: Weights, method: Method) -> Weights | None:
         """The mean of the latest weights, older ones fading, in the present scale of the values."""
         keeps = method.averaging(self.settings.iterations)
@@ -284,3 +250,23 @@ class Learner:
         keep = jnp.where(state.iteration == 0, 0.0, keeps)
         average = self.model.rescaled(state.average, state.scale, scale)
         return jax.tree.map(lambda old, new: keep * old + (1 - keep) * new, average, weights)
+
+
+def weighed(method: Method, estimates: Estimates, state: Any, standardise: str) -> jax.Array:
+    """The method's advantage, standardised over the samples that count. [...] as `estimates.reward`"""
+    counted = estimates.counted
+    if standardise == "per-signal":
+        estimates = estimates._replace(
+            reward=standardised(estimates.reward, counted),
+            supply=standardised(estimates.supply, counted),
+            demand=standardised(estimates.demand, counted),
+        )
+    combined = method.advantage(estimates, state)
+    if jnp.shape(combined) != estimates.reward.shape:
+        raise InvalidInputError(
+            f"The method {method.name} gives an advantage of shape {jnp.shape(combined)}. Give one number per sample, "
+            f"as estimates.reward has: {estimates.reward.shape}."
+        )
+    if standardise == "combined" or (standardise == "per-signal" and method.standardises_sum):
+        combined = standardised(combined, counted)
+    return combined

@@ -7,10 +7,13 @@ settings in the same way (`elbert.learning.methods`).
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
 from elbert.errors import InvalidInputError, unknown_name
+
+SHUFFLED = 2**15
+"""Rollouts with more samples than this are shuffled in blocks."""
 
 
 class Setting(NamedTuple):
@@ -61,9 +64,32 @@ def plain_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in values.items()}
 
 
+class Declared:
+    """What has settings: a dataclass whose fields declare them."""
+
+    @classmethod
+    def settings(cls) -> Mapping[str, Described]:
+        """The settings, by name."""
+        return settings_of(cls)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], **others: Any) -> Self:
+        """With these settings and other fields; unknown names and values without sense are refused."""
+        return cls(**others, **checked_settings(cls.settings(), values))
+
+    def with_settings(self, changes: Mapping[str, Any]) -> Self:
+        """The same with other values of some settings."""
+        this: Any = self
+        return replace(this, **checked_settings(self.settings(), changes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values, ready for JSON."""
+        return plain_settings({name: getattr(self, name) for name in self.settings()})
+
+
 @dataclass(frozen=True)
-class Settings:
-    """The settings of the learner. `Settings.of` refuses unknown names and values without sense."""
+class Settings(Declared):
+    """The settings of the learner."""
 
     # how long, on how much
     steps: Annotated[int, Setting("number of environment steps, rounded up to whole rollouts", low=1)] = 1_000_000
@@ -118,20 +144,12 @@ class Settings:
         bool, Setting("whether observations are brought to running mean 0 and deviation 1")
     ] = True
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any], base: "Settings | None" = None) -> Self:
-        """Settings from names and values over a base; what is unknown or makes no sense is refused by name."""
-        settings: Any = replace(cls() if base is None else base, **checked_settings(settings_of(cls), values))
-        if settings.minibatch > settings.batch:
+    def __post_init__(self) -> None:
+        if self.minibatch > self.batch:
             raise InvalidInputError(
-                f"minibatch is {settings.minibatch}, but a rollout has {settings.copies} copies x {settings.rollout} "
-                f"steps = {settings.batch} samples. Give a minibatch of at most that, or a longer rollout."
+                f"minibatch is {self.minibatch}, but a rollout has {self.copies} copies x {self.rollout} steps = "
+                f"{self.batch} samples. Give a minibatch of at most that, or a longer rollout."
             )
-        return settings
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values, ready for JSON."""
-        return plain_settings(asdict(self))
 
     @property
     def batch(self) -> int:
@@ -143,39 +161,49 @@ class Settings:
         """Rollouts that make up `steps`, rounded up."""
         return -(-self.steps // self.batch)
 
+    @property
+    def minibatches(self) -> int:
+        """Gradient steps per epoch. Samples that do not fill one more are left out, others in every epoch."""
+        return self.batch // self.minibatch
+
+    @property
+    def block(self) -> int:
+        """How many samples stay together when a rollout is shuffled: copies side by side at one time, independent.
+
+        One, unless a rollout is so large that sorting random numbers for it would cost more than learning from it.
+        """
+        block = 1
+        while self.batch // block > SHUFFLED and self.copies % (2 * block) == 0 and self.minibatch % (2 * block) == 0:
+            block *= 2
+        return block
+
 
 def _checked(name: str, value: Any, described: Described) -> Any:
     """The value as the setting's type, or a refusal that says what is needed."""
     kind, _, setting = described
-    if kind is bool:
+    if getattr(kind, "__origin__", None) is tuple:
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return tuple(_checked(name, entry, Described(kind.__args__[0], None, setting)) for entry in value)
+        need = "a list of numbers"
+    elif kind is bool:
         if isinstance(value, bool):
             return value
-        raise InvalidInputError(f"{name} is {value!r}. Give true or false: {setting.meaning}.")
-    if kind is str:
+        need = "true or false"
+    elif kind is str:
         if value in setting.choices:
             return value
-        raise InvalidInputError(f"{name} is {value!r}. Give one of {', '.join(setting.choices)}: {setting.meaning}.")
-    if kind in (int, float):
-        return _checked_number(name, value, kind, setting)
-    if getattr(kind, "__origin__", None) is tuple:
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InvalidInputError(f"{name} is {value!r}. Give a list of numbers: {setting.meaning}.")
-        return tuple(_checked_number(name, entry, kind.__args__[0], setting) for entry in value)
-    if value is None or callable(value):
-        return value
-    raise InvalidInputError(f"{name} is {value!r}. Give a function: {setting.meaning}.")
-
-
-def _checked_number(name: str, value: Any, kind: type, setting: Setting) -> Any:
-    need = f"a{' whole' if kind is int else ''} number"
-    if setting.low > -math.inf:
-        need += f" {'above' if setting.open_low else 'of at least'} {setting.low:g}"
-    if setting.high < math.inf:
-        need += f"{' and' if setting.low > -math.inf else ''} at most {setting.high:g}"
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    number = float(value) if real else math.nan
-    if not real or (kind is int and number != int(number)):
-        raise InvalidInputError(f"{name} is {value!r}. Give {need}: {setting.meaning}.")
-    if number < setting.low or number > setting.high or (setting.open_low and number == setting.low):
-        raise InvalidInputError(f"{name} is {number:g}. Give {need}: {setting.meaning}.")
-    return kind(number)
+        need = f"one of {', '.join(setting.choices)}"
+    elif kind in (int, float):
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+        number = float(value) if real else math.nan
+        above = number > setting.low if setting.open_low else number >= setting.low
+        if above and number <= setting.high and (kind is float or number.is_integer()):
+            return kind(number)
+        limits = [f"{'above' if setting.open_low else 'of at least'} {setting.low:g}"] * (setting.low > -math.inf)
+        limits += [f"at most {setting.high:g}"] * (setting.high < math.inf)
+        need = f"a{' whole' if kind is int else ''} number {' and '.join(limits)}".rstrip()
+    else:
+        if value is None or callable(value):
+            return value
+        need = "a function"
+    raise InvalidInputError(f"{name} is {value!r}. Give {need}: {setting.meaning}.")

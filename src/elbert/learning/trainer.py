@@ -13,11 +13,11 @@ import numpy as np
 from elbert.envs.gym_returns import NotFiniteError
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.learning.agent import About, Agent
-from elbert.learning.estimates import Rollout
 from elbert.learning.methods import Method
 from elbert.learning.metrics import CAUSES, GIVEN_CAUSES, Metrics
 from elbert.learning.policy import Policy
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout
 from elbert.learning.settings import Settings
 from elbert.learning.simulators import Simulator
 from elbert.learning.trees import from_arrays, to_arrays
@@ -76,7 +76,7 @@ class Trainer:
             )
         if simulator.copies is not None:
             settings = replace(settings, copies=simulator.copies)
-        self.simulator, self.settings, self.members = simulator, Settings.of({}, settings), tuple(members)
+        self.simulator, self.settings, self.members = simulator, settings, tuple(members)
         self.methods = [method.with_settings(member.coefficients) for member in self.members]
         self.learner = Learner(self.settings, simulator.shape)
         criteria, groups = len(simulator.shape.criteria), simulator.shape.groups

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.learning.methods.a_ppo import APPO
-from elbert.learning.methods.base import Clock, FunctionMethod, Method, weighed
+from elbert.learning.methods.base import Clock, FunctionMethod, Method
 from elbert.learning.methods.bias_limit import BiasLimit, Choice, Controller
 from elbert.learning.methods.elbert_po import ElbertPO, fair_advantage
 from elbert.learning.methods.g_ppo import GPPO
@@ -60,5 +60,4 @@ __all__ = [
     "fair_advantage",
     "get_method",
     "register",
-    "weighed",
 ]

@@ -12,8 +12,9 @@ from elbert.errors import InvalidInputError
 from elbert.fairness.penalties import Penalty, penalty_slope, squared_bias
 from elbert.fairness.rates import DEFAULT_BETA, Totals
 from elbert.learning.estimates import Estimates
-from elbert.learning.methods.base import DemandWeight, Method, demand_advantage, filled_rates, linearised
+from elbert.learning.methods.base import Method
 from elbert.learning.methods.bias_limit import BiasLimit
+from elbert.learning.methods.weighing import DemandWeight, demand_advantage, filled_rates, linearised
 from elbert.learning.settings import Setting, Settings
 
 

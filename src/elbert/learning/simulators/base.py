@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 
 from elbert.envs import World
-from elbert.learning.estimates import Rollout
+from elbert.fairness.notions import Notion
 from elbert.learning.networks import Model, Shape
 from elbert.learning.policy import Policy
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout
 from elbert.progress import Tell
 
 SingleEnv: TypeAlias = gymnasium.Env[Any, Any]
@@ -57,6 +58,7 @@ class Simulator(ABC):
     source: Environment  # what the user gave
     observation_shape: tuple[int, ...] | None  # of one observation; None if it is not a Box: those come flattened
     parameters: dict[str, Any] | None = None  # of a named world, ready for JSON; None for everything else
+    notion: Notion | None = None  # what its supply and demand mean, where that is known
     horizon: int | None = None  # steps of an episode, where that is known beforehand
     copies: int | None = None  # number of copies where it is fixed; None if any number can be had
     pure: bool = False  # whether `collect` can be compiled, once for equal simulators, with many members side by side

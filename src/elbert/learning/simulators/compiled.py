@@ -10,10 +10,10 @@ import numpy as np
 
 from elbert.envs import World
 from elbert.learning.distributions import distribution_for
-from elbert.learning.estimates import Rollout, restarted
 from elbert.learning.networks import Model, Shape
 from elbert.learning.policy import Policy, act
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout, restarted
 from elbert.learning.simulators.base import Environment, Episodes, Simulator
 from elbert.progress import Progress, Tell, tell_nobody
 
@@ -36,6 +36,7 @@ class CompiledSimulator(Simulator):
     def __init__(self, world: World, name: str, source: Environment, parameters: dict[str, Any] | None = None) -> None:
         """The world, its name for people, and what the user gave."""
         self.world, self.name, self.source, self.parameters = world, name, source, parameters
+        self.notion = world.benefit
         self.horizon, self.observation_shape = int(world.horizon), tuple(world.observation_space.shape)
         self.shape = Shape(
             observation=int(np.prod(self.observation_shape)),

@@ -9,10 +9,10 @@ import numpy as np
 from elbert.envs.gym_infos import VectorSteps
 from elbert.errors import InvalidInputError
 from elbert.learning.distributions import distribution_for
-from elbert.learning.estimates import Rollout, restarted
 from elbert.learning.networks import Model, Shape
 from elbert.learning.policy import Policy, act_from_key
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout, restarted
 from elbert.learning.simulators.base import Environment, Episodes, Simulator
 from elbert.progress import Progress, Tell
 
