@@ -65,7 +65,7 @@ def test_sampled_gradient_is_the_exact_one(case):
 
         def weighted(actor):
             flat = shown.observation.reshape(-1, shown.observation.shape[-1])
-            log_prob = learner.model.distribution.log_prob(jax.vmap(actor)(flat), shown.action.reshape(-1))
+            log_prob = learner.model.distribution.log_prob(jax.vmap(actor)(flat), shown.action.reshape(-1, 1))
             return jnp.sum(log_prob * advantage.reshape(-1)) / EPISODES
 
         return jax.grad(weighted)(state.weights.actor)

@@ -83,7 +83,7 @@ FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind,
 def test_every_method_keeps_the_contract(kind):
     """Settings that explain themselves, one advantage per sample, and a state that keeps its shape."""
     for name, described in kind.settings().items():
-        assert described.setting.meaning, name
+        assert described.meaning, name
     method = kind.of({"max_bias": 0.1} if "max_bias" in kind.settings() else {})
     assert kind.of(method.to_dict()) == method
     trainer = trainer_of(Tiny(groups=3, criteria=2), kind.name, **SMALL, **method.to_dict())

@@ -52,28 +52,20 @@ def split_signals(signals: jax.Array, criteria: int, groups: int) -> tuple[jax.A
 
 
 def advantages(
-    signals: jax.Array,
-    values: jax.Array,
-    next_values: jax.Array,
-    terminal: jax.Array,
-    ended: jax.Array,
+    signals: jax.Array,  # [T, N, K] x_t
+    values: jax.Array,  # [T, N, K] V(o_t)
+    next_values: jax.Array,  # [T, N, K] V(o'_t)
+    terminal: jax.Array,  # [T, N]
+    ended: jax.Array,  # [T, N]
     *,
     gamma: float,
     gae_lambda: float,
 ) -> jax.Array:
     """A_t = delta_t + gamma lambda (1 - ended_t) A_t+1, delta_t = x_t + gamma (1 - terminal_t) V(o'_t) - V(o_t).
 
-    Generalised advantage estimation of all signals at once (Schulman et al. 2016). o'_t is what followed the step,
-    before any reset, so that an episode that was merely cut off is continued by its value.
-
-    Args:
-        signals: [T, N, K] x_t.
-        values: [T, N, K] V(o_t).
-        next_values: [T, N, K] V(o'_t).
-        terminal: [T, N] whether nothing follows: no value beyond.
-        ended: [T, N] whether the next row belongs to another episode.
-        gamma: discount.
-        gae_lambda: how much of later deltas is counted.
+    Generalised advantage estimation of all signals x at once (Schulman et al. 2016). o'_t is what followed the step,
+    before any reset, so that an episode that was merely cut off is continued by its value: only after a `terminal`
+    step is there none. Where an episode `ended`, the next row belongs to another one.
     """
     delta = signals + gamma * jnp.where(terminal[..., None], 0.0, next_values) - values
     keep = gamma * gae_lambda * (1.0 - ended.astype(delta.dtype))

@@ -1,11 +1,12 @@
 """What a policy, or several on average, does in fresh episodes: reward and long-term benefits, with intervals."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from elbert.errors import InvalidInputError, NotEstimableError
-from elbert.fairness.benefit_report import BenefitReport, CriterionBenefit, benefit_report
+from elbert.fairness.benefit_report import BenefitReport, benefit_report
 from elbert.fairness.bias_inference import BiasTest
 from elbert.fairness.notions import Notion
 from elbert.fairness.rate_intervals import mean_interval
@@ -13,12 +14,26 @@ from elbert.learning.simulators import Episodes
 from elbert.records import record_from
 from elbert.tables import interval
 
+IN_FILES = (
+    *("env", "method", "episodes", "horizon", "reward", "bias", "groups", "criterion", "criteria"),
+    *("extra_demand", "deterministic", "not_estimable", "train_seconds", "limit"),
+)
+"""Entries of a result in JSON; bias, groups and criterion are those of the worst criterion."""
+
 Ends: TypeAlias = tuple[float, float]
 """The lower and the upper end of an interval."""
 
 
+class Interval:
+    """What has an interval."""
+
+    ci: Ends | None
+    low = property(lambda self: None if self.ci is None else self.ci[0], doc="The lower end.")
+    high = property(lambda self: None if self.ci is None else self.ci[1], doc="The upper end.")
+
+
 @dataclass(frozen=True)
-class Mean:
+class Mean(Interval):
     """A mean with its interval; None where one value alone gives none."""
 
     mean: float
@@ -26,7 +41,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Bias:
+class Bias(Interval):
     """The bias under one criterion; None where it is not estimable."""
 
     estimate: float | None  # as observed: too large on average
@@ -38,7 +53,7 @@ class Bias:
 
 
 @dataclass(frozen=True)
-class GroupRate:
+class GroupRate(Interval):
     """One group under one criterion."""
 
     group: str
@@ -112,27 +127,12 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, text and lists, as commands print and files hold them; null where not estimable."""
-        worst = self.worst
-        content = {
-            "env": self.env,
-            "method": self.method,
-            "episodes": self.episodes,
-            "horizon": self.horizon,
-            "reward": asdict(self.reward),
-            "bias": asdict(worst.bias),
-            "groups": [asdict(group) for group in worst.groups],
-            "criterion": worst.criterion,
-            "criteria": [asdict(part) for part in self.criteria],
-            "extra_demand": self.extra_demand,
-            "deterministic": self.deterministic,
-            "not_estimable": self.not_estimable,
-            "train_seconds": self.train_seconds,
-            "limit": None if self.limit is None else asdict(self.limit),
-        }
+        content = asdict(replace(self, seeds=(), report=None)) | asdict(self.worst)
+        content = {name: content[name] for name in IN_FILES}
         if self.seeds:
             content["seeds"] = [single.to_dict() for single in self.seeds]
         kept = {name: value for name in ("protocol", "agents") if (value := getattr(self, name)) is not None}
-        return ({} if self.seed is None else {"seed": self.seed}) | _with_lists(content) | kept
+        return ({} if self.seed is None else {"seed": self.seed}) | json.loads(json.dumps(content)) | kept
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Result":
@@ -172,32 +172,19 @@ def judged(
     residuals = (sums.reward - mean * sums.length) / steps
     around = mean_interval(mean + residuals, confidence=confidence)
     price = None if price is None else price * 0.01 / (steps if length is None else length)
-    report = benefit_report(
-        sums.supply, sums.demand + extra_demand, criteria=criteria, notion=notion, confidence=confidence
-    )
+    demand = sums.demand + extra_demand
+    report = benefit_report(sums.supply, demand, criteria=criteria, notion=notion, confidence=confidence)
 
-    def of_criterion(part: CriterionBenefit) -> CriterionResult:
-        b = part.bias
-        bias = Bias(b.estimate, b.debiased, _ends(b.low, b.high), b.noise_floor, b.left_out, b.reliable)
-        groups = (
-            GroupRate(
-                group=row.group,
-                rate=row.rate,
-                ci=_ends(row.low, row.high),
-                supply=row.supply / steps,
-                demand=(row.demand - extra_demand) / steps,
-            )
-            for row in part.groups
-        )
-        return CriterionResult(part.criterion, bias, tuple(groups))
-
+    parts = report.to_dict()["criteria"]
+    for row in (row for part in parts for row in part["groups"]):
+        row |= {"supply": row["supply"] / steps, "demand": (row["demand"] - extra_demand) / steps}
     return Result(
         env=env,
         method=method,
         episodes=len(sums.reward),
         horizon=int(sums.length.max()),
-        reward=Mean(mean, _ends(around.low, around.high)),
-        criteria=tuple(of_criterion(part) for part in report.criteria),
+        reward=Mean(mean, None if around.low is None or around.high is None else (around.low, around.high)),
+        criteria=tuple(record_from(CriterionResult, part) for part in parts),
         train_seconds=train_seconds,
         extra_demand=extra_demand,
         deterministic=deterministic,
@@ -213,14 +200,3 @@ def _tested(report: BenefitReport, max_bias: float) -> BiasTest:
         return report.test(max_bias)
     except NotEstimableError:
         return BiasTest(max_bias=max_bias, verdict="not estimable")
-
-
-def _ends(low: float | None, high: float | None) -> Ends | None:
-    return None if low is None or high is None else (low, high)
-
-
-def _with_lists(value: Any) -> Any:
-    """Tuples as lists, at every depth: what reading JSON gives."""
-    if isinstance(value, dict):
-        return {name: _with_lists(entry) for name, entry in value.items()}
-    return [_with_lists(entry) for entry in value] if isinstance(value, list | tuple) else value

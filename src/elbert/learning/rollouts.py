@@ -7,8 +7,7 @@ import jax.numpy as jnp
 
 from elbert.fairness.rates import Totals, bias, ratio
 
-UNROLL = 4
-"""Steps of a recursion over time that are compiled as one: quicker to run, slower to compile."""
+UNROLL = 4  # steps of a recursion over time that are compiled as one: quicker to run, slower to compile
 
 
 class Rollout(NamedTuple):
@@ -25,6 +24,17 @@ class Rollout(NamedTuple):
     truncated: Any  # [T, N] bool
     counted: Any  # [T, N] bool: False where a copy was only reset, so that nothing happened
 
+    @classmethod
+    def of(cls, step: Any, **others: Any) -> "Rollout":
+        """From what an environment's step showed and the other fields."""
+        shown = ("reward", "supply", "demand", "terminated", "truncated")
+        return cls(**{name: getattr(step, name) for name in shown}, **others)
+
+    @property
+    def ended(self) -> Any:
+        """Whether the next row belongs to another episode. [T, N]"""
+        return self.terminated | self.truncated
+
 
 class Running(NamedTuple):
     """Totals of the episodes under way, which carry over from one rollout to the next."""
@@ -32,6 +42,11 @@ class Running(NamedTuple):
     supply: jax.Array  # [N, criteria, groups]
     demand: jax.Array  # [N, criteria, groups]
     weight: jax.Array  # [N] eta_discount ** (steps so far)
+
+    @classmethod
+    def none(cls, *shape: int) -> "Running":
+        """At the start of episodes. N, criteria, groups"""
+        return cls(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32), jnp.ones(shape[0], jnp.float32))
 
 
 class Window(NamedTuple):
@@ -41,13 +56,14 @@ class Window(NamedTuple):
     demand: jax.Array  # [criteria, groups]
     episodes: jax.Array  # [] how many, of which older ones count in part
 
+    @classmethod
+    def none(cls, *shape: int) -> "Window":
+        """Before the first episode has ended. criteria, groups"""
+        return cls(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32), jnp.zeros((), jnp.float32))
+
 
 def episode_totals(
-    rollout: Rollout,
-    running: Running,
-    *,
-    discount: float,
-    running_bias_demand: float | None = None,
+    rollout: Rollout, running: Running, *, discount: float, running_bias_demand: float | None = None
 ) -> tuple[Running, Window, jax.Array]:
     """Add supply and demand up along every copy's course.
 
@@ -55,31 +71,27 @@ def episode_totals(
     Delta_t of the running episode before and after every step, [2, T, N]: with this demand added to every group's, or
     zeros if that is None.
     """
-    ended = rollout.terminated | rollout.truncated
 
     def forward(carry: tuple[Running, Window], now: Any) -> tuple[tuple[Running, Window], Any]:
         (supply, demand, weight), done = carry
         given, due, over, counted = now
         portion = jnp.where(counted, weight, 0.0)[:, None, None]
-        after = Totals(supply + portion * given, demand + portion * due)
+        before, after = Totals(supply, demand), Totals(supply + portion * given, demand + portion * due)
         finished = over[:, None, None]
         done = Window(
             done.supply + jnp.sum(jnp.where(finished, after.supply, 0.0), axis=0),
             done.demand + jnp.sum(jnp.where(finished, after.demand, 0.0), axis=0),
             done.episodes + jnp.sum(over),
         )
-        nothing = jnp.zeros(len(over))
-        deltas = nothing, nothing
+        deltas = jnp.zeros(len(over)), jnp.zeros(len(over))
         if running_bias_demand is not None:
-            before = Totals(supply, demand)
             deltas = running_bias(before, running_bias_demand), running_bias(after, running_bias_demand)
-        supply, demand = (jnp.where(finished, 0.0, part) for part in after)
+        supply, demand = (jnp.where(finished, 0.0, total) for total in after)
         weight = jnp.where(over, 1.0, jnp.where(counted, weight * discount, weight))
         return (Running(supply, demand, weight), done), deltas
 
-    none = jnp.zeros(rollout.supply.shape[2:])
-    start = (running, Window(none, none, jnp.zeros(())))
-    course = (rollout.supply, rollout.demand, ended, rollout.counted)
+    course = (rollout.supply, rollout.demand, rollout.ended, rollout.counted)
+    start = (running, Window.none(*rollout.supply.shape[2:]))
     (running, done), deltas = jax.lax.scan(forward, start, course, unroll=UNROLL)
     return running, done, jnp.stack(deltas)
 
@@ -92,17 +104,11 @@ def running_bias(total: Totals, extra_demand: float | jax.Array) -> jax.Array:
     return jnp.max(bias(ratio(total.supply, total.demand + extra_demand, otherwise=0.0)), axis=-1)
 
 
-def restarted(running: Running) -> Running:
-    """Totals as at the start of episodes, for rollouts that begin with new ones."""
-    return Running(jnp.zeros_like(running.supply), jnp.zeros_like(running.demand), jnp.ones_like(running.weight))
-
-
 def moved_window(window: Window, done: Window, copies: int) -> Window:
     """Totals of about the latest `copies` whole episodes: new ones push older ones out in proportion.
 
     keep = max(0, 1 - new / copies). A rollout in which every copy finished an episode replaces all that was before;
-    one that is shorter than an episode adds what has ended and keeps the rest, and with no new episode the old
-    totals stay.
+    a shorter one adds what has ended and keeps the rest.
     """
     keep = jnp.maximum(0.0, 1.0 - done.episodes / copies)
     return Window(*(keep * old + new for old, new in zip(window, done, strict=True)))
@@ -110,7 +116,6 @@ def moved_window(window: Window, done: Window, copies: int) -> Window:
 
 def eta_of(window: Window, running: Running) -> Totals:
     """eta = totals per whole episode; before the first one has ended, of the episodes under way. [C, M] each"""
-    return Totals(
-        ratio(window.supply, window.episodes, otherwise=jnp.mean(running.supply, axis=0)),
-        ratio(window.demand, window.episodes, otherwise=jnp.mean(running.demand, axis=0)),
-    )
+    under_way = Totals(jnp.mean(running.supply, axis=0), jnp.mean(running.demand, axis=0))
+    totals = zip(window[:2], under_way, strict=True)
+    return Totals(*(ratio(total, window.episodes, otherwise=otherwise) for total, otherwise in totals))

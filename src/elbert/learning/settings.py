@@ -12,8 +12,7 @@ from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
 from elbert.errors import InvalidInputError, unknown_name
 
-SHUFFLED = 2**15
-"""Rollouts with more samples than this are shuffled in blocks."""
+SHUFFLED = 2**15  # rollouts with more samples than this are shuffled in blocks
 
 
 class Setting(NamedTuple):
@@ -24,42 +23,36 @@ class Setting(NamedTuple):
     high: float = math.inf
     open_low: bool = False  # the lower limit itself makes no sense
     choices: tuple[str, ...] = ()
+    kind: Any = None  # type and default, as the field has them
+    default: Any = None
 
 
-class Described(NamedTuple):
-    """A setting as its class declares it."""
-
-    kind: Any  # its type
-    default: Any
-    setting: Setting
-
-
-def settings_of(kind: type[Any]) -> dict[str, Described]:
+def settings_of(kind: type[Any]) -> dict[str, Setting]:
     """The settings that a dataclass declares: its fields annotated with a `Setting`, by name."""
     hints = get_type_hints(kind, include_extras=True)
-    declared = ((field, hints[field.name]) for field in fields(kind))
+    declared = {field.name: (hints[field.name], field.default) for field in fields(kind)}
     return {
-        field.name: Described(hint.__origin__, field.default, hint.__metadata__[0])
-        for field, hint in declared
+        name: hint.__metadata__[0]._replace(kind=hint.__origin__, default=default)
+        for name, (hint, default) in declared.items()
         if hasattr(hint, "__metadata__")
     }
 
 
-def checked_settings(described: Mapping[str, Described], values: Mapping[str, Any]) -> dict[str, Any]:
+def checked_settings(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as the types of their settings; unknown names and values without sense are refused."""
     for name in values:
-        if name not in described:
-            raise unknown_name("setting", name, described)
-    return {name: _checked(name, value, described[name]) for name, value in values.items()}
+        if name not in settings:
+            raise unknown_name("setting", name, settings)
+    return {name: _checked(name, value, settings[name]) for name, value in values.items()}
 
 
 def plain_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings ready for JSON: tuples as lists, functions by name."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return list(value)
-        return getattr(value, "__name__", repr(value)) if callable(value) else value
+        if callable(value):
+            return getattr(value, "__name__", repr(value))
+        return list(value) if isinstance(value, tuple) else value
 
     return {name: plain(value) for name, value in values.items()}
 
@@ -68,7 +61,7 @@ class Declared:
     """What has settings: a dataclass whose fields declare them."""
 
     @classmethod
-    def settings(cls) -> Mapping[str, Described]:
+    def settings(cls) -> Mapping[str, Setting]:
         """The settings, by name."""
         return settings_of(cls)
 
@@ -178,21 +171,13 @@ class Settings(Declared):
         return block
 
 
-def _checked(name: str, value: Any, described: Described) -> Any:
+def _checked(name: str, value: Any, setting: Setting) -> Any:
     """The value as the setting's type, or a refusal that says what is needed."""
-    kind, _, setting = described
+    kind = setting.kind
     if getattr(kind, "__origin__", None) is tuple:
         if isinstance(value, Sequence) and not isinstance(value, str):
-            return tuple(_checked(name, entry, Described(kind.__args__[0], None, setting)) for entry in value)
+            return tuple(_checked(name, entry, setting._replace(kind=kind.__args__[0])) for entry in value)
         need = "a list of numbers"
-    elif kind is bool:
-        if isinstance(value, bool):
-            return value
-        need = "true or false"
-    elif kind is str:
-        if value in setting.choices:
-            return value
-        need = f"one of {', '.join(setting.choices)}"
     elif kind in (int, float):
         real = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
         number = float(value) if real else math.nan
@@ -203,7 +188,10 @@ def _checked(name: str, value: Any, described: Described) -> Any:
         limits += [f"at most {setting.high:g}"] * (setting.high < math.inf)
         need = f"a{' whole' if kind is int else ''} number {' and '.join(limits)}".rstrip()
     else:
-        if value is None or callable(value):
+        needs = {bool: "true or false", str: f"one of {', '.join(setting.choices)}"}
+        fits = {bool: isinstance(value, bool), str: value in setting.choices}
+        if fits.get(kind, value is None or callable(value)):
             return value
-        need = "a function"
-    raise InvalidInputError(f"{name} is {value!r}. Give {need}: {setting.meaning}.")
+        need = needs.get(kind, "a function")
+    shown = f"{value:g}" if isinstance(value, float) else repr(value)
+    raise InvalidInputError(f"{name} is {shown}. Give {need}: {setting.meaning}.")

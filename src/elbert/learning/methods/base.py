@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 
 from elbert.errors import InvalidInputError
-from elbert.fairness.rates import DEFAULT_BETA
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.methods.weighing import DemandWeight as DemandWeight
 from elbert.learning.methods.weighing import RunningBiasDemand
@@ -44,7 +43,11 @@ class Clock(NamedTuple):
 
 
 class Method(Declared, eqx.Module):
-    """How reward is weighed against fairness. Subclasses add their settings as fields and define `advantage`."""
+    """How reward is weighed against fairness. Subclasses add their settings as fields and define `advantage`.
+
+    Two settings have a meaning for the learner: `extra_demand`, without which the bias of the running episode is not
+    computed and `bias_before` and `bias_after` are zeros, and `beta`, the temperature of the soft bias in the metrics.
+    """
 
     name: ClassVar[str] = ""
     uses: ClassVar[tuple[str, ...]] = ()  # settings of the learner that have no effect without this method
@@ -77,19 +80,6 @@ class Method(Declared, eqx.Module):
         """
         del state
         return {}
-
-    @property
-    def running_bias_demand(self) -> float | None:
-        """What is added to every group's demand in the bias of the running episode: the setting `extra_demand`.
-
-        Without that setting, `bias_before` and `bias_after` are zeros.
-        """
-        return getattr(self, "extra_demand", None)
-
-    @property
-    def metric_beta(self) -> Any:
-        """The temperature of the soft bias in the metrics."""
-        return DEFAULT_BETA
 
     # What is asked before and after the training
 
