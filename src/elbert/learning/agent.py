@@ -41,23 +41,20 @@ class About:
     length: float | None = None  # steps of that episode; None if only the user's environment knows
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Agent:
-    """A policy with the networks behind it."""
+    """A policy with the networks behind it, made by `elbert.train` and `elbert.load`."""
 
-    def __init__(
-        self,
-        about: About,
-        settings: Settings,
-        shape: Shape,
-        policy: Policy,
-        scale: Scale,
-        env: Environment | None = None,
-    ) -> None:
-        """Made by `elbert.train` and `elbert.load`; `env` is where it was trained, as far as that is at hand."""
-        self.about, self.settings, self.shape = about, settings, shape
-        self.policy, self.scale, self.env = policy, scale, env
-        self.model = Model(settings, shape)
-        self._key = jax.random.key(about.seed)
+    about: About
+    settings: Settings
+    shape: Shape
+    policy: Policy
+    scale: Scale
+    env: Environment | None = None  # where it was trained, as far as that is at hand
+
+    def __post_init__(self) -> None:
+        self.model = Model(self.settings, self.shape)
+        self.seed(self.about.seed)
 
     def __repr__(self) -> str:
         a = self.about
@@ -77,7 +74,7 @@ class Agent:
                 trained and evaluated samples: the most probable action can have quite another bias.
         """
         single = self.about.observation_shape or (self.shape.observation,)
-        need = f"Give numbers of shape {single}, or a batch of them with the batch in front."
+        need = f"Give one of shape {single}, or a batch of them with the batch in front."
         try:
             observed = np.asarray(observation, np.float32)
         except (TypeError, ValueError) as error:
@@ -163,8 +160,8 @@ class Agent:
     def replaced(self, *, env: Environment | None = None, train_seconds: float | None = None) -> "Agent":
         """The same policy with another environment to be evaluated in, or another time of training."""
         seconds = self.about.train_seconds if train_seconds is None else train_seconds
-        about, env = dataclasses.replace(self.about, train_seconds=seconds), self.env if env is None else env
-        return Agent(about, self.settings, self.shape, self.policy, self.scale, env)
+        about = dataclasses.replace(self.about, train_seconds=seconds)
+        return dataclasses.replace(self, about=about, env=self.env if env is None else env)
 
     def save(self, path: str | Path) -> Path:
         """Write everything that `elbert.load` needs into one file that holds arrays and text and no code."""

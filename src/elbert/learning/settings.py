@@ -8,6 +8,7 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
 from elbert.errors import InvalidInputError, unknown_name
@@ -25,6 +26,10 @@ class Setting(NamedTuple):
     choices: tuple[str, ...] = ()
     kind: Any = None  # type and default, as the field has them
     default: Any = None
+
+
+Positive = partial(Setting, low=0, open_low=True)
+Share = partial(Setting, low=0, high=1)
 
 
 def settings_of(kind: type[Any]) -> dict[str, Setting]:
@@ -92,22 +97,18 @@ class Settings(Declared):
     # the update
     epochs: Annotated[int, Setting("number of passes over a rollout", low=1)] = 5
     minibatch: Annotated[int, Setting("number of samples per gradient step", low=1)] = 1024
-    learning_rate: Annotated[float, Setting("Adam's step size", low=0, open_low=True)] = 5e-4
+    learning_rate: Annotated[float, Positive("Adam's step size")] = 5e-4
     anneal: Annotated[
         str, Setting("whether learning rate and entropy weight fall linearly to 0", choices=("linear", "none"))
     ] = "linear"
-    gamma: Annotated[float, Setting("discount of the advantages", low=0, high=1)] = 0.99
-    gae_lambda: Annotated[float, Setting("trace of generalised advantage estimation", low=0, high=1)] = 0.95
-    eta_discount: Annotated[
-        float, Setting("discount of the episode totals that make up the rates", low=0, high=1, open_low=True)
-    ] = 1.0
-    clip: Annotated[float, Setting("how far the probability ratio may move from 1", low=0, open_low=True)] = 0.2
+    gamma: Annotated[float, Share("discount of the advantages")] = 0.99
+    gae_lambda: Annotated[float, Share("trace of generalised advantage estimation")] = 0.95
+    eta_discount: Annotated[float, Share("discount of the episode totals that make up the rates", open_low=True)] = 1.0
+    clip: Annotated[float, Positive("how far the probability ratio may move from 1")] = 0.2
     value_weight: Annotated[float, Setting("weight of the value loss", low=0)] = 0.5
     entropy_weight: Annotated[float, Setting("weight of the policy's entropy", low=0)] = 0.0
-    gradient_clip: Annotated[
-        float, Setting("largest norm of a gradient, actor and critics together", low=0, open_low=True)
-    ] = 0.5
-    adam_epsilon: Annotated[float, Setting("Adam's epsilon", low=0, open_low=True)] = 1e-5
+    gradient_clip: Annotated[float, Positive("largest norm of a gradient, actor and critics together")] = 0.5
+    adam_epsilon: Annotated[float, Positive("Adam's epsilon")] = 1e-5
     standardise: Annotated[
         str,
         Setting(
@@ -131,7 +132,7 @@ class Settings(Declared):
         bool, Setting("whether the heads predict values scaled by each signal's mean and deviation")
     ] = True
     initial_deviation: Annotated[
-        float, Setting("deviation of real-valued actions at the start (Box actions only)", low=0, open_low=True)
+        float, Positive("deviation of real-valued actions at the start (Box actions only)")
     ] = 1.0
     normalise_observations: Annotated[
         bool, Setting("whether observations are brought to running mean 0 and deviation 1")
