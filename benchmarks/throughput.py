@@ -146,7 +146,7 @@ def _operations(learner: Any) -> float:
     trunk = sum(a * b for a, b in pairwise(sizes))
     actor, critic = trunk + sizes[-1] * model.distribution.size, trunk + sizes[-1] * model.signals
     first = model.observation * s.hidden[0]
-    learned = (6 * (actor + critic) - 2 * 2 * first) * learner.minibatches * s.minibatch * s.epochs
+    learned = (6 * (actor + critic) - 2 * 2 * first) * s.minibatches * s.minibatch * s.epochs
     return learned + 2 * 2 * critic * s.batch
 
 

@@ -57,4 +57,4 @@ if __name__ == "__main__":
     runs: dict[str, Any] = {"g-ppo": {}, "elbert-po": {"max_bias": 0.05}}
     for method, options in runs.items():
         judged = elbert.train(make, method=method, steps=40_000, **options).evaluate(200, env=make)
-        print(f"{method}: reward {judged.reward.mean:.2f}, bias {judged.criterion.bias.estimate:.3f}")
+        print(f"{method}: reward {judged.reward.mean:.2f}, bias {judged.worst.bias.estimate:.3f}")

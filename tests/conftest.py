@@ -20,9 +20,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # set by the first process; w
 import jax
 from hypothesis import settings
 
-from elbert.learning import estimates
+from elbert.learning import rollouts
 
-estimates.UNROLL = 1  # compiles sooner
+rollouts.UNROLL = 1  # compiles sooner
 jax.config.update("jax_numpy_rank_promotion", "raise")
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=200)
 settings.load_profile("repeatable")

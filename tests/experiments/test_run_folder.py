@@ -20,7 +20,8 @@ from elbert.experiments.run_folder import REMEDIES, RunFolder, only_writer
 from elbert.experiments.run_metrics import MetricsFile, read_metrics
 from elbert.experiments.run_summary import find_runs, summarise
 from elbert.files import FileError, write_sealed
-from elbert.learning.evaluation import Episodes, judged
+from elbert.learning.result import judged
+from elbert.learning.simulators import Episodes
 from tests.command_line import SCHEMA
 from tests.experiments.small_runs import TINY, WORLD, StopError, same, stop_after
 
@@ -119,10 +120,12 @@ def test_protocols_change_what_they_say(whole):
     published = elbert.evaluate(agent, protocol="paper", horizon=64)
     assert (published.episodes, published.extra_demand) == (3, 1.0)
     plain = agent.evaluate(3, horizon=64)
-    for ours, theirs in zip(plain.criterion.groups, published.criterion.groups, strict=True):
+    assert plain.report is not None
+    assert published.report is not None
+    for ours, theirs in zip(plain.report.criteria[0].groups, published.report.criteria[0].groups, strict=True):
         assert theirs.demand == pytest.approx(ours.demand + 1)
     shown = published.to_dict()["groups"]
-    assert [row["demand"] for row in shown] == pytest.approx([row.demand / 64 for row in plain.criterion.groups])
+    assert [row["demand"] for row in shown] == pytest.approx([row.demand for row in plain.worst.groups])
     with pytest.raises(InvalidInputError, match="No evaluation protocol is called 'papr'"):
         elbert.evaluate(agent, protocol="papr")
 
@@ -144,7 +147,7 @@ def test_evaluations_over_seeds_are_means(whole):
     each = [agent.evaluate(20, seed=1 + i, horizon=64) for i, agent in enumerate(RunFolder(whole).agents())]
     result = evaluate_run(RunFolder(whole), Conditions(episodes=20, horizon=64))
     assert result.reward.mean == pytest.approx(np.mean([one.reward.mean for one in each]))
-    assert result.worst.bias.estimate == pytest.approx(np.mean([one.criterion.bias.estimate for one in each]))
+    assert result.worst.bias.estimate == pytest.approx(np.mean([one.worst.bias.estimate for one in each]))
     assert result.reward.ci is not None
     assert result.reward.ci[0] < result.reward.mean < result.reward.ci[1]
     assert set(result.to_dict()) > SCHEMA

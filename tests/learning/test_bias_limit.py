@@ -225,18 +225,18 @@ def test_the_limit_is_held_and_its_price_found(max_bias):
     """Reward is 0.9 + 0.1 * bias per step: under any limit 0.01 of bias is worth 0.001."""
     agent = elbert.train(Probe(), max_bias=max_bias, **SMALL)
     seen = agent.evaluate(400)
-    bias = seen.criterion.bias
+    bias = seen.worst.bias
     assert bias.debiased is not None
     assert bias.estimate is not None
     assert seen.limit is not None
-    assert seen.price is not None
+    assert seen.limit.price is not None
     assert 0.2 * max_bias < bias.debiased <= max_bias, "the limit is held, and no more is given up than must be"
     assert seen.reward.mean == pytest.approx(0.9 + 0.1 * bias.estimate, abs=0.01)
     assert seen.limit.verdict != "refuted"
-    assert 0.0003 < seen.price < 0.003
+    assert 0.0003 < seen.limit.price < 0.003
     assert f"bias <= {max_bias:g}" in str(seen)
     shown = seen.to_dict()["limit"]
-    assert set(shown) == {"max_bias", "verdict", "p_refute", "p_confirm", "left_out", "price"}
+    assert set(shown) == {"max_bias", "verdict", "p_refute", "p_confirm", "level", "left_out", "reliable", "price"}
     assert "Raising the limit by 0.01 would gain about" in str(seen)
 
 
@@ -300,7 +300,9 @@ def test_the_price_is_per_step_of_training():
     agent = elbert.train(Probe(), max_bias=0.1, **long)
     price = agent.about.price
     assert price is not None
-    assert agent.evaluate(4, env=Probe(horizon=4)).price == pytest.approx(0.01 * price / 16)
+    limit = agent.evaluate(4, env=Probe(horizon=4)).limit
+    assert limit is not None
+    assert limit.price == pytest.approx(0.01 * price / 16)
 
 
 @pytest.mark.parametrize(

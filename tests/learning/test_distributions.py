@@ -18,18 +18,19 @@ def test_choices_follow_their_probabilities():
     d = distribution_for(gymnasium.spaces.Discrete(3, start=5))
     numbers = jnp.log(jnp.asarray([0.2, 0.5, 0.3]))
     drawn = d.sample(jnp.tile(numbers, (200_000, 1)), d.noise(jax.random.key(0), (200_000,)))
-    assert np.allclose(np.bincount(drawn) / 200_000, [0.2, 0.5, 0.3], atol=0.005)
-    each = d.log_prob(jnp.tile(numbers, (3, 1)), jnp.arange(3))
+    assert np.allclose(np.bincount(drawn[:, 0]) / 200_000, [0.2, 0.5, 0.3], atol=0.005)
+    each = d.log_prob(jnp.tile(numbers, (3, 1)), jnp.arange(3)[:, None])
     assert np.allclose(np.exp(each), [0.2, 0.5, 0.3], atol=1e-6)
     assert float(d.entropy(numbers)) == pytest.approx(scipy.stats.entropy([0.2, 0.5, 0.3]), abs=1e-6)
-    assert d.to_env(np.asarray([0, 2])).tolist() == [5, 7]
-    assert int(d.mode(numbers)) == 1
+    assert d.to_env(np.asarray([[0], [2]])).tolist() == [5, 7]
+    assert d.mode(numbers).tolist() == [1]
 
 
 def test_a_choice_without_probability_is_never_drawn():
     d = distribution_for(gymnasium.spaces.Discrete(3))
     numbers = jnp.tile(jnp.asarray([-jnp.inf, 0.0, -jnp.inf]), (3, 1))
-    assert d.sample(numbers, jnp.asarray([0.0, 0.5, np.nextafter(1, 0, dtype=np.float32)])).tolist() == [1, 1, 1]
+    noise = jnp.asarray([0.0, 0.5, np.nextafter(1, 0, dtype=np.float32)])[:, None]
+    assert d.sample(numbers, noise).tolist() == [[1], [1], [1]]
 
 
 def test_several_choices_are_independent():

@@ -5,18 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.fairness.rates import Totals
-from elbert.learning.estimates import (
-    Rollout,
-    Running,
-    Window,
-    advantages,
-    episode_totals,
-    eta_of,
-    moved_window,
-    running_bias,
-    signals_of,
-    split_signals,
-)
+from elbert.learning.estimates import advantages, signals_of, split_signals
+from elbert.learning.rollouts import Rollout, Running, Window, episode_totals, eta_of, moved_window, running_bias
 
 
 def test_advantages_by_hand_with_an_end_and_a_cut():

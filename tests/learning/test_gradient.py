@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from elbert.fairness import squared_bias
-from elbert.learning.methods import weighed
 from elbert.learning.policy import Policy
+from elbert.learning.ppo import weighed
 from elbert.learning.simulators.compiled import collect, start
 from tests.learning.tiny import Tiny, learner_of
 
@@ -65,7 +65,7 @@ def test_sampled_gradient_is_the_exact_one(case):
 
         def weighted(actor):
             flat = shown.observation.reshape(-1, shown.observation.shape[-1])
-            log_prob = learner.model.distribution.log_prob(jax.vmap(actor)(flat), shown.action.reshape(-1))
+            log_prob = learner.model.distribution.log_prob(jax.vmap(actor)(flat), shown.action.reshape(-1, 1))
             return jnp.sum(log_prob * advantage.reshape(-1)) / EPISODES
 
         return jax.grad(weighted)(state.weights.actor)

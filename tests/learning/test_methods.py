@@ -14,7 +14,7 @@ from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals
 from elbert.learning import METHODS, Estimates, Method, Setting, fair_advantage, get_method
 from elbert.learning.methods import APPO, RPPO
-from elbert.learning.methods.base import filled_rates
+from elbert.learning.methods.weighing import filled_rates
 from tests.learning.tiny import Probe, Tiny, trainer_of
 
 SMALL: dict[str, Any] = {"copies": 4, "rollout": 16, "minibatch": 32, "hidden": [4], "steps": 4 * 16 * 2, "epochs": 1}
@@ -83,7 +83,7 @@ FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind,
 def test_every_method_keeps_the_contract(kind):
     """Settings that explain themselves, one advantage per sample, and a state that keeps its shape."""
     for name, described in kind.settings().items():
-        assert described.setting.meaning, name
+        assert described.meaning, name
     method = kind.of({"max_bias": 0.1} if "max_bias" in kind.settings() else {})
     assert kind.of(method.to_dict()) == method
     trainer = trainer_of(Tiny(groups=3, criteria=2), kind.name, **SMALL, **method.to_dict())

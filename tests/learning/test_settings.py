@@ -39,7 +39,7 @@ def test_settings_are_refused_with_what_is_needed(given, says):
 
 def test_every_setting_says_what_it_means():
     for name, described in settings_of(Settings).items():
-        assert described.setting.meaning, name
+        assert described.meaning, name
     assert Settings.of(Settings().to_dict()) == Settings()
 
 
@@ -115,8 +115,8 @@ def test_the_documentation_lists_every_setting_as_it_is():
     page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text()
     kinds = [Settings, *(form for kind in METHODS.values() for form in (kind, *kind.variants))]
     for kind in kinds:
-        for name, (_, default, setting) in settings_of(kind).items():
-            shown = "" if default is MISSING else plain_settings({name: default})[name]
+        for name, setting in settings_of(kind).items():
+            shown = "" if setting.default is MISSING else plain_settings({name: setting.default})[name]
             choices = f" ({', '.join(setting.choices)})" if setting.choices else ""
             assert f"| `{name}` | {shown} | {setting.meaning}{choices} |" in page
 

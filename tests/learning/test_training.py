@@ -12,6 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import elbert
 from elbert.errors import InvalidInputError
+from elbert.files import read_tensors, write_tensors
 from elbert.learning import METHODS, DivergedError, Policy, Settings
 from elbert.learning import trainer as trainer_module
 from elbert.learning.distributions import distribution_for
@@ -37,16 +38,15 @@ SMALL: dict[str, Any] = {
 
 def train(method, seeds=2, world=None, **settings):
     trainer = trainer_of(world or Probe(), method, seeds=range(seeds), **(SMALL | settings))
-    trainer.fit()
+    list(trainer)
     return trainer
 
 
 @functools.cache
 def level(method, **settings):
     """Reward and bias of the last rollout, over seeds."""
-    seen = []
     trainer = trainer_of(Probe(), method, seeds=(0, 1), **(SMALL | settings))
-    trainer.fit([lambda progress: seen.append(progress.metrics)])
+    seen = [iteration.metrics for iteration in trainer]
     return seen[-1].reward, seen[-1].bias
 
 
@@ -103,7 +103,7 @@ def test_seeds_side_by_side_are_single_runs():
     together = train("elbert-po", seeds=2, world=Tiny(groups=3), **short)
     for seed in range(2):
         alone = trainer_of(Tiny(groups=3), seeds=[seed], **(SMALL | short))
-        alone.fit()
+        list(alone)
         for one, other in zip(weights(together), weights(alone), strict=True):
             assert np.allclose(one[seed], other[0], atol=2e-5)
 
@@ -123,12 +123,12 @@ def test_coefficients_side_by_side_are_single_runs():
 def test_the_same_shapes_and_settings_compile_once(monkeypatch):
     """Another trainer, another world object with the same numbers, another alpha and another seed share a program."""
     short = SMALL | {"steps": 16 * 32, "rollout": 24}
-    trainer_of(Probe(), alpha=1.0, **short).fit()
+    list(trainer_of(Probe(), alpha=1.0, **short))
     compiled: Any = trainer_module._compiled_iteration
     before = compiled._cache_size()
-    trainer_of(Probe(), alpha=2.0, seeds=[7], **short).fit()
+    list(trainer_of(Probe(), alpha=2.0, seeds=[7], **short))
     assert compiled._cache_size() == before
-    trainer_of(Probe(second=0.7), alpha=2.0, **short).fit()
+    list(trainer_of(Probe(second=0.7), alpha=2.0, **short))
     assert compiled._cache_size() == before + 1
 
 
@@ -151,7 +151,7 @@ def test_critics_learn_the_exact_values_of_all_signals(critic):
     settings, _ = configured("g-ppo", **(SMALL | {"critic": critic, "gamma": gamma, "steps": 16 * 32 * 30}))
     still = FunctionMethod(function=lambda estimates: 0 * estimates.reward)
     trainer = Trainer(trainer_of(world, **SMALL).simulator, settings, still)
-    trainer.fit()
+    list(trainer)
     state, model = jax.tree.map(lambda x: x[0], trainer.state), trainer.learner.model
     seen = model.normalised(state.moments, np.eye(3, dtype=np.float32))
     policy = np.asarray(jax.nn.softmax(model.policy(state.weights, seen)), float)
@@ -387,7 +387,7 @@ def test_what_is_not_finite_stops_the_training_and_is_named():
 def test_a_diverging_update_is_named_and_the_state_kept():
     trainer = trainer_of(Probe(), **(SMALL | {"scale_values": False, "learning_rate": 1e38}))
     with pytest.raises(DivergedError, match=r"the (values|advantages|losses|gradients|weights) became"):
-        trainer.fit()
+        list(trainer)
     assert all(np.isfinite(leaf).all() for leaf in weights(trainer))
 
 
@@ -449,3 +449,11 @@ def test_a_policy_acts_on_numbers_only():
             agent.predict(observation)
     with pytest.raises(InvalidInputError, match="no array of numbers"):
         agent.predict(["a", "b"])
+
+
+def test_an_agent_file_from_before_choices_were_one_kind_is_read(tmp_path):
+    agent = elbert.train(Probe(), method="g-ppo", **(SMALL | {"steps": 512}))
+    arrays, content = read_tensors(agent.save(tmp_path / "agent"))
+    content["shape"]["actions"] = {"kind": "Categorical", "size": 2, "start": 0}
+    write_tensors(tmp_path / "old.safetensors", arrays, content)
+    assert elbert.load(tmp_path / "old").shape == agent.shape

@@ -38,7 +38,7 @@ from elbert.exact.rule_policies import (
 )
 from elbert.learning import Environment
 from elbert.learning.agent import checked_episodes
-from elbert.learning.evaluation import Evaluation, judged
+from elbert.learning.result import Result, judged
 from elbert.learning.simulators import Episodes
 from elbert.learning.simulators.compiled import play as played
 from elbert.learning.simulators.compiled import play_in_chunks as in_chunks
@@ -90,7 +90,7 @@ class Rule:
         confidence: float = 0.95,
         progress: Tell = tell_nobody,
         **parameters: Any,
-    ) -> Evaluation:
+    ) -> Result:
         """Reward per step and benefit rates over fresh episodes, with intervals; arguments as `Agent.evaluate`.
 
         Args:
@@ -131,6 +131,7 @@ class Rule:
             env=env if isinstance(env, str) else self.env,
             method=str(self),
             criteria=tuple(criterion.name for criterion in world.benefit.criteria),
+            notion=world.benefit,
             extra_demand=extra_demand,
             confidence=confidence,
         )

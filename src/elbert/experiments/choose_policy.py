@@ -8,7 +8,8 @@ from elbert.experiments.evaluate import evaluate, protocol_for
 from elbert.experiments.presets import OWN
 from elbert.experiments.results import VERDICTS
 from elbert.files import FileError
-from elbert.learning import Agent, Evaluation, Iteration, Trainer
+from elbert.learning import Agent, Iteration, Trainer
+from elbert.learning.result import Result
 from elbert.progress import Tell, counting, tell_nobody
 
 SEED = 2**30
@@ -52,7 +53,7 @@ class Candidates:
         tell, done = counting(progress, "choosing the policy", "policies", len(self.kept) * len(last)), 0
         best: list[Agent] = []
         for agents in by_member:
-            judged: list[tuple[Agent, Evaluation]] = []
+            judged: list[tuple[Agent, Result]] = []
             for agent in agents:
                 if stop():
                     return None
@@ -87,14 +88,14 @@ class Candidates:
         return max(how.fewest_episodes, min(usual, int(steps / (len(self.kept) * length))))
 
 
-def _best(judged: Sequence[tuple[Agent, Evaluation]]) -> Agent:
+def _best(judged: Sequence[tuple[Agent, Result]]) -> Agent:
     """The candidate to be kept."""
 
-    def rank(candidate: tuple[Agent, Evaluation]) -> tuple[int, float]:
+    def rank(candidate: tuple[Agent, Result]) -> tuple[int, float]:
         evaluation = candidate[1]
         assert evaluation.limit is not None
         place = VERDICTS.index(evaluation.limit.verdict)
-        biases = [part.bias.estimate for part in evaluation.report.criteria if part.bias.estimate is not None]
+        biases = [part.bias.estimate for part in evaluation.criteria if part.bias.estimate is not None]
         return place, -evaluation.reward.mean if place == 0 or not biases else max(biases)
 
     return min(judged, key=rank)[0]

@@ -12,7 +12,7 @@ from elbert.exact.rules import Rule
 from elbert.experiments.presets import OWN
 from elbert.experiments.results import over_seeds
 from elbert.experiments.run_folder import RunFolder
-from elbert.learning import Agent, Environment, Evaluation
+from elbert.learning import Agent, Environment
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, tell_nobody
 
@@ -66,7 +66,7 @@ def evaluate(
     deterministic: bool = False,
     env: Environment | None = None,
     progress: Tell = tell_nobody,
-) -> Evaluation:
+) -> Result:
     """Evaluate an agent or a rule by a protocol.
 
     Args:
@@ -94,7 +94,7 @@ def evaluate_policy(policy: Policy, conditions: Conditions = USUAL, *, progress:
     """Evaluate a rule, or all agents of a run."""
     if isinstance(policy, RunFolder):
         return evaluate_run(policy, conditions, progress=progress)
-    return _evaluate_all([policy], conditions, progress)[0].result
+    return _evaluate_all([policy], conditions, progress)[0]
 
 
 def evaluate_run(
@@ -131,7 +131,7 @@ def world_of(run: RunFolder) -> dict[str, Any] | None:
     return None if parameters is None else {name: value for name, value in parameters.items() if name != "horizon"}
 
 
-def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, progress: Tell) -> list[Evaluation]:
+def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, progress: Tell) -> list[Result]:
     """Each policy in episodes of its own, so that an interval over seeds covers both kinds of chance."""
     env, own = conditions.env, OWN
     if isinstance(env, str):
@@ -144,7 +144,7 @@ def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, prog
     episodes = protocol.episodes if conditions.episodes is None else conditions.episodes
     horizon = protocol.horizon if conditions.horizon is None else conditions.horizon
     parameters = {} if own == OWN or horizon is None else {"horizon": horizon}
-    evaluations: list[Evaluation] = []
+    evaluations: list[Result] = []
     for place, policy in enumerate(policies):
 
         def tell(own: Progress, place: int = place) -> None:

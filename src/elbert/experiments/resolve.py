@@ -67,7 +67,7 @@ def resolve(
     kind.check_given(firsts, base.method | fixed)
     own = base.method | fixed | {name: value for name, value in firsts.items() if name in described}
     complete = kind.of(own, **{name: value for name, value in fields.items() if name not in described})
-    learner = Settings.of({name: value for name, value in firsts.items() if name not in described}, base.settings)
+    learner = base.settings.with_settings({name: value for name, value in firsts.items() if name not in described})
     for name in grid:
         if name not in kind.coefficients():
             raise InvalidInputError(

@@ -9,20 +9,18 @@ from elbert.errors import ElbertError
 from elbert.exact.frontier import best_reward_at
 from elbert.fairness.bias_inference import Verdict
 from elbert.fairness.rate_intervals import MeanEstimate, mean_interval
-from elbert.learning import Evaluation
 from elbert.learning.result import Bias, CriterionResult, Ends, GroupRate, LimitResult, Mean, Result
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """On a limit, from the most favourable to the least: the order in which the fairness room lists them."""
 
 
-def over_seeds(evaluations: Sequence[Evaluation], seeds: Sequence[int]) -> Result:
-    """The result of a training, with the evaluations of its policies in the order of the seeds.
+def over_seeds(singles: Sequence[Result], seeds: Sequence[int]) -> Result:
+    """The result of a training, with the results of its policies in the order of the seeds.
 
-    One seed: its evaluation. Several: means over seeds, with intervals over seeds (Student's t), because more varies
+    One seed: its result. Several: means over seeds, with intervals over seeds (Student's t), because more varies
     from training to training than from episode to episode.
     """
-    singles = [evaluation.result for evaluation in evaluations]
     first = singles[0]
     if len(singles) == 1:
         return first
@@ -33,6 +31,7 @@ def over_seeds(evaluations: Sequence[Evaluation], seeds: Sequence[int]) -> Resul
         criteria=tuple(_mean_criterion(parts) for parts in zip(*(single.criteria for single in singles), strict=True)),
         limit=_least_favourable([single.limit for single in singles]),
         seeds=tuple(replace(single, seed=seed) for single, seed in zip(singles, seeds, strict=True)),
+        report=None,
     )
 
 
@@ -47,6 +46,8 @@ def _mean_criterion(parts: Sequence[CriterionResult]) -> CriterionResult:
             debiased=_value(_mean_of(part.bias.debiased for part in parts)),
             ci=None if ends is None else (max(0.0, ends[0]), ends[1]),  # Student's t does not know that it is >= 0
             noise_floor=_value(_mean_of(part.bias.noise_floor for part in parts)),
+            left_out=tuple(dict.fromkeys(group for part in parts for group in part.bias.left_out)),
+            reliable=all(part.bias.reliable for part in parts),
         ),
         groups=tuple(_mean_group(rows) for rows in zip(*(part.groups for part in parts), strict=True)),
     )

@@ -1,26 +1,23 @@
 """How policies learn: networks, simulators, estimates, methods, updates, and the agents that come of it."""
 
-from elbert.learning.agent import About, Agent
-from elbert.learning.estimates import Estimates, Rollout, advantages
-from elbert.learning.evaluation import Evaluation
+from elbert.learning.agent import Agent
+from elbert.learning.estimates import Estimates
 from elbert.learning.methods import METHODS, Method, MethodLike, fair_advantage, get_method
 from elbert.learning.metrics import Metrics
-from elbert.learning.networks import Shape
 from elbert.learning.policy import Policy
-from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.ppo import Learner
+from elbert.learning.result import Result
 from elbert.learning.settings import Setting, Settings
 from elbert.learning.simulators import Environment, Simulator, open_simulator
 from elbert.learning.trainer import Callback, DivergedError, Iteration, Member, Trainer
 
 __all__ = [
     "METHODS",
-    "About",
     "Agent",
     "Callback",
     "DivergedError",
     "Environment",
     "Estimates",
-    "Evaluation",
     "Iteration",
     "Learner",
     "Member",
@@ -28,14 +25,11 @@ __all__ = [
     "MethodLike",
     "Metrics",
     "Policy",
-    "Rollout",
+    "Result",
     "Setting",
     "Settings",
-    "Shape",
     "Simulator",
-    "TrainState",
     "Trainer",
-    "advantages",
     "fair_advantage",
     "get_method",
     "open_simulator",

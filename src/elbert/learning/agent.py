@@ -1,7 +1,6 @@
 """A trained policy: it acts, is saved and loaded without running code, and is evaluated."""
 
 import dataclasses
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,18 @@ import numpy as np
 from elbert.checks import as_seed, as_whole
 from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
-from elbert.learning.distributions import Categorical, Distribution, Gaussian, MultiCategorical
-from elbert.learning.evaluation import Evaluation, judged
+from elbert.learning.distributions import Categorical, Gaussian
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.policy import Policy, act_from_key
+from elbert.learning.result import Result, judged
 from elbert.learning.settings import Settings, settings_of
 from elbert.learning.simulators import Environment, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
 from elbert.progress import Tell, tell_nobody
 
-FORMAT = 2
-"""Of agent files. Format 1 kept the settings of all methods among the learner's."""
-
-DISTRIBUTIONS: dict[str, type[Distribution]] = {
-    kind.__name__: kind for kind in (Categorical, MultiCategorical, Gaussian)
-}
+FORMAT = 2  # of agent files; format 1 kept the settings of all methods among the learner's
+DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "MultiCategorical": Categorical, "Gaussian": Gaussian}
+"""By the name in agent files, where several choices had a separate name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,24 +41,20 @@ class About:
     length: float | None = None  # steps of that episode; None if only the user's environment knows
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Agent:
-    """A policy with the networks behind it."""
+    """A policy with the networks behind it, made by `elbert.train` and `elbert.load`."""
 
-    def __init__(
-        self,
-        about: About,
-        settings: Settings,
-        shape: Shape,
-        policy: Policy,
-        scale: Scale,
-        *,
-        env: Environment | None = None,
-    ) -> None:
-        """Made by `elbert.train` and `elbert.load`; `env` is where it was trained, as far as that is at hand."""
-        self.about, self.settings, self.shape = about, settings, shape
-        self.policy, self.scale, self.env = policy, scale, env
-        self.model = Model(settings, shape)
-        self._key = jax.random.key(about.seed)
+    about: About
+    settings: Settings
+    shape: Shape
+    policy: Policy
+    scale: Scale
+    env: Environment | None = None  # where it was trained, as far as that is at hand
+
+    def __post_init__(self) -> None:
+        self.model = Model(self.settings, self.shape)
+        self.seed(self.about.seed)
 
     def __repr__(self) -> str:
         a = self.about
@@ -73,11 +65,6 @@ class Agent:
         """What was learned by gradients."""
         return self.policy.weights
 
-    @property
-    def moments(self) -> Moments:
-        """The moments by which observations are normalised."""
-        return self.policy.moments
-
     def predict(self, observation: Any, *, deterministic: bool = False) -> Any:
         """The action for an observation, or actions for a batch of them (the copies in front).
 
@@ -87,22 +74,18 @@ class Agent:
                 trained and evaluated samples: the most probable action can have quite another bias.
         """
         single = self.about.observation_shape or (self.shape.observation,)
+        need = f"Give one of shape {single}, or a batch of them with the batch in front."
         try:
             observed = np.asarray(observation, np.float32)
         except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"The observation is no array of numbers ({error}). Give shape {single}."
-            ) from error
+            raise InvalidInputError(f"The observation is no array of numbers ({error}). {need}") from error
         if observed.shape not in (single, (*observed.shape[:1], *single)):
-            raise InvalidInputError(
-                f"The observation has shape {observed.shape}. Give one of shape {single}, or a batch of them with the "
-                "batch in front."
-            )
+            raise InvalidInputError(f"The observation has shape {observed.shape}. {need}")
         if not np.isfinite(observed).all():
             raise InvalidInputError("The observation holds infinite numbers or NaN, on which no policy was trained.")
-        batch = observed.reshape(-1, self.shape.observation)
         self._key, key = jax.random.split(self._key)
-        action = act_from_key(self.model, self.policy, batch, key, deterministic).action
+        batch = observed.reshape(-1, self.shape.observation)
+        action, _ = act_from_key(self.model, self.policy, batch, key, deterministic)
         actions = np.asarray(self.model.distribution.to_env(np.asarray(action)))
         return actions[0] if observed.shape == single else actions
 
@@ -121,7 +104,7 @@ class Agent:
         confidence: float = 0.95,
         progress: Tell = tell_nobody,
         **parameters: Any,
-    ) -> Evaluation:
+    ) -> Result:
         """Reward per step and benefit rates over fresh episodes, with intervals.
 
         Args:
@@ -131,8 +114,8 @@ class Agent:
             deterministic: whether to act by the most probable action.
             extra_demand: demand added to every group's in every episode (the published evaluation adds 1).
             confidence: confidence of the intervals.
-            progress: is told how many episodes are done.
-            parameters: of the named world, for example `horizon=10_000`, over those of training.
+            progress: function that is told how many episodes are done.
+            parameters: parameters of the named world, for example `horizon=10_000`, over those of training.
         """
         checked_episodes(episodes)
         as_seed(seed)
@@ -147,19 +130,20 @@ class Agent:
             sums = simulator.play(
                 self.model, self.policy, episodes=episodes, seed=seed, deterministic=deterministic, progress=progress
             )
-            return judged(
-                sums,
-                env=self.about.env if env is None else simulator.name,
-                method=self.about.method,
-                criteria=shape.criteria,
-                extra_demand=extra_demand,
-                deterministic=deterministic,
-                train_seconds=self.about.train_seconds,
-                confidence=confidence,
-                max_bias=self.about.max_bias,
-                price=self.about.price,
-                length=self.about.length,
-            )
+        return judged(
+            sums,
+            env=self.about.env if env is None else simulator.name,
+            method=self.about.method,
+            criteria=shape.criteria,
+            notion=simulator.notion,
+            extra_demand=extra_demand,
+            deterministic=deterministic,
+            train_seconds=self.about.train_seconds,
+            confidence=confidence,
+            max_bias=self.about.max_bias,
+            price=self.about.price,
+            length=self.about.length,
+        )
 
     def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         if env is not None:
@@ -175,10 +159,9 @@ class Agent:
 
     def replaced(self, *, env: Environment | None = None, train_seconds: float | None = None) -> "Agent":
         """The same policy with another environment to be evaluated in, or another time of training."""
-        about = self.about
-        if train_seconds is not None:
-            about = dataclasses.replace(about, train_seconds=train_seconds)
-        return Agent(about, self.settings, self.shape, self.policy, self.scale, env=self.env if env is None else env)
+        seconds = self.about.train_seconds if train_seconds is None else train_seconds
+        about = dataclasses.replace(self.about, train_seconds=seconds)
+        return dataclasses.replace(self, about=about, env=self.env if env is None else env)
 
     def save(self, path: str | Path) -> Path:
         """Write everything that `elbert.load` needs into one file that holds arrays and text and no code."""
@@ -203,12 +186,10 @@ class Agent:
                 content = _from_format_1(content)
             if content["format"] != FORMAT:
                 raise FileError(f"{path} has format {content['format']}; this version of elbert reads 1 and {FORMAT}.")
-            about = content["about"]
-            if about["observation_shape"] is not None:
-                about["observation_shape"] = tuple(about["observation_shape"])
+            about = _with_tuples(content["about"])
             settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
-            init = partial(Model(settings, shape).init, jax.random.key(0))
-            template = jax.eval_shape(init), Moments.unseen(shape.observation), Scale.unit(shape.signals)
+            weights = jax.eval_shape(Model(settings, shape).init, jax.random.key(0))
+            template = weights, Moments.unseen(shape.observation), Scale.unit(shape.signals)
             weights, moments, scale = from_arrays(template, arrays)
             return cls(About(**about), settings, shape, Policy(weights, moments), scale)
         except (KeyError, TypeError, MismatchError, InvalidInputError) as error:
@@ -241,8 +222,13 @@ def _shape_to_dict(shape: Shape) -> dict[str, Any]:
 def _shape_from_dict(content: dict[str, Any]) -> Shape:
     actions = dict(content["actions"])
     kind = DISTRIBUTIONS[actions.pop("kind")]
+    if "size" in actions:  # as one choice was written
+        actions = {"sizes": (actions["size"],), "starts": (actions["start"],), "shape": ()}
     for name, unlimited in (("low", -np.inf), ("high", np.inf)):
         if name in actions:
             actions[name] = [unlimited if end is None else end for end in actions[name]]
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in actions.items()}
-    return Shape(int(content["observation"]), kind(**fields), tuple(content["criteria"]), int(content["groups"]))
+    return Shape(**_with_tuples(content | {"actions": kind(**_with_tuples(actions))}))
+
+
+def _with_tuples(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}

@@ -1,16 +1,15 @@
 """What a policy's numbers mean: a distribution over actions for each kind of action space.
 
-    noise  = distribution.noise(key, shape)          drawn ahead for a whole rollout
-    action = distribution.sample(numbers, noise)
-    log p  = distribution.log_prob(numbers, action)
+    noise  = distribution.noise(key, shape)            the randomness of an array of actions of this shape
+    action = distribution.sample(numbers, noise)       or `mode`, the most probable one
+    log p  = distribution.log_prob(numbers, action)    a density for real numbers
 
-`numbers` are the outputs of the actor network, [..., size]. Actions here count from 0; `to_env` gives them as the
-action space wants them.
+`numbers` are the outputs of the actor network, [..., size]; actions are [..., n]. Actions here count from 0; `to_env`
+gives them as the action space wants them.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import gymnasium
 import jax
@@ -20,110 +19,53 @@ import numpy as np
 from elbert.errors import InvalidInputError
 
 
-class Distribution(ABC):
-    """A family of distributions over the actions of one space."""
-
-    size: int  # how many numbers of the network describe one distribution
-    learns_deviation: bool = False  # whether a vector of log deviations is a parameter beside the network
-
-    @abstractmethod
-    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """The randomness of an array of actions of this shape."""
-
-    @abstractmethod
-    def sample(self, numbers: jax.Array, noise: jax.Array) -> jax.Array:
-        """An action from the noise."""
-
-    @abstractmethod
-    def mode(self, numbers: jax.Array) -> jax.Array:
-        """The most probable action."""
-
-    @abstractmethod
-    def log_prob(self, numbers: jax.Array, action: jax.Array) -> jax.Array:
-        """log p(action), a density for real numbers. [..., size], [...] -> [...]"""
-
-    @abstractmethod
-    def entropy(self, numbers: jax.Array) -> jax.Array:
-        """-sum p log p.   [..., size] -> [...]"""
-
-    @abstractmethod
-    def to_env(self, action: Any) -> Any:
-        """The action as the space wants it."""
-
-
 @dataclass(frozen=True)
-class Categorical(Distribution):
-    """One of n choices: p = softmax(numbers)."""
-
-    size: int
-    start: int = 0
-
-    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """One uniform number per action."""
-        return jax.random.uniform(key, shape, jnp.float32)
-
-    def sample(self, numbers: jax.Array, noise: jax.Array) -> jax.Array:
-        """The first choice whose cumulated probability exceeds the noise."""
-        upto = jnp.cumsum(jax.nn.softmax(numbers), axis=-1)
-        return jnp.sum(upto[..., :-1] <= noise[..., None] * upto[..., -1:], axis=-1, dtype=jnp.int32)
-
-    def mode(self, numbers: jax.Array) -> jax.Array:
-        """The choice with the largest number."""
-        return jnp.argmax(numbers, axis=-1).astype(jnp.int32)
-
-    def log_prob(self, numbers: jax.Array, action: jax.Array) -> jax.Array:
-        """log softmax(numbers)[action]"""
-        chosen = jax.nn.one_hot(action, self.size, dtype=bool)
-        return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(numbers), 0.0), axis=-1)
-
-    def entropy(self, numbers: jax.Array) -> jax.Array:
-        """-sum p log p"""
-        log_p = jax.nn.log_softmax(numbers)
-        return -jnp.sum(jnp.exp(log_p) * log_p, axis=-1)
-
-    def to_env(self, action: Any) -> Any:
-        """Counted from where the space starts."""
-        return action + self.start if self.start else action
-
-
-@dataclass(frozen=True)
-class MultiCategorical(Distribution):
-    """Several independent choices; the numbers of all of them one after the other."""
+class Categorical:
+    """One or several independent choices: p = softmax(numbers) of each, the numbers of all one after the other."""
 
     sizes: tuple[int, ...]
     starts: tuple[int, ...]
     shape: tuple[int, ...]  # of an action in its space
+    learns_deviation: ClassVar[bool] = False
 
     @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All choices of all parts."""
+    def size(self) -> int:
+        """How many numbers of the network describe one distribution."""
         return sum(self.sizes)
 
-    def _parts(self, numbers: jax.Array) -> list[tuple[Categorical, jax.Array]]:
-        parts = jnp.split(numbers, np.cumsum(self.sizes)[:-1].tolist(), axis=-1)
-        return [(Categorical(size), part) for size, part in zip(self.sizes, parts, strict=True)]
+    def _parts(self, numbers: jax.Array) -> list[jax.Array]:
+        return jnp.split(numbers, np.cumsum(self.sizes)[:-1].tolist(), axis=-1)
 
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """One uniform number per choice."""
         return jax.random.uniform(key, (*shape, len(self.sizes)), jnp.float32)
 
     def sample(self, numbers: jax.Array, noise: jax.Array) -> jax.Array:
-        """Each choice from its own noise. [..., choices]"""
-        return jnp.stack([d.sample(part, noise[..., i]) for i, (d, part) in enumerate(self._parts(numbers))], axis=-1)
+        """Of each choice the first alternative whose cumulated probability exceeds the noise."""
+
+        def draw(part: jax.Array, level: jax.Array) -> jax.Array:
+            upto = jnp.cumsum(jax.nn.softmax(part), axis=-1)
+            return jnp.sum(upto[..., :-1] <= level[..., None] * upto[..., -1:], axis=-1, dtype=jnp.int32)
+
+        return jnp.stack([draw(part, noise[..., i]) for i, part in enumerate(self._parts(numbers))], axis=-1)
 
     def mode(self, numbers: jax.Array) -> jax.Array:
-        """The most probable of each choice. [..., choices]"""
-        return jnp.stack([d.mode(part) for d, part in self._parts(numbers)], axis=-1)
+        """Of each choice the alternative with the largest number."""
+        return jnp.stack([jnp.argmax(part, axis=-1).astype(jnp.int32) for part in self._parts(numbers)], axis=-1)
 
     def log_prob(self, numbers: jax.Array, action: jax.Array) -> jax.Array:
-        """The sum over choices."""
-        return sum(
-            (d.log_prob(part, action[..., i]) for i, (d, part) in enumerate(self._parts(numbers))), jnp.zeros(())
-        )
+        """sum of log softmax(numbers)[action] over choices.   -> [...]"""
+
+        def chosen(part: jax.Array, choice: jax.Array) -> jax.Array:
+            mask = jax.nn.one_hot(choice, part.shape[-1], dtype=bool)
+            return jnp.sum(jnp.where(mask, jax.nn.log_softmax(part), 0.0), axis=-1)
+
+        return sum((chosen(part, action[..., i]) for i, part in enumerate(self._parts(numbers))), jnp.zeros(()))
 
     def entropy(self, numbers: jax.Array) -> jax.Array:
-        """The sum over choices."""
-        return sum((d.entropy(part) for d, part in self._parts(numbers)), jnp.zeros(()))
+        """-sum p log p, added up over choices.   -> [...]"""
+        log_ps = (jax.nn.log_softmax(part) for part in self._parts(numbers))
+        return sum((-jnp.sum(jnp.exp(log_p) * log_p, axis=-1) for log_p in log_ps), jnp.zeros(()))
 
     def to_env(self, action: Any) -> Any:
         """Counted from where the space starts, in the shape of the space."""
@@ -132,10 +74,10 @@ class MultiCategorical(Distribution):
 
 
 @dataclass(frozen=True)
-class Gaussian(Distribution):
+class Gaussian:
     """Real numbers: independent normal distributions, clipped to the space's limits on the way to the environment.
 
-    The network gives the means and a parameter of its own the log deviations: numbers = [means, log deviations].
+    The network gives the means and a separate parameter the log deviations: numbers = [means, log deviations].
     """
 
     low: tuple[float, ...]
@@ -144,31 +86,31 @@ class Gaussian(Distribution):
     learns_deviation: bool = True
 
     @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def size(self) -> int:
         """Means, as many as an action has numbers."""
         return len(self.low)
 
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Standard normal numbers. [..., n]"""
+        """Standard normal numbers."""
         return jax.random.normal(key, (*shape, self.size), jnp.float32)
 
     def sample(self, numbers: jax.Array, noise: jax.Array) -> jax.Array:
-        """mean + deviation * noise, not yet clipped. [..., n]"""
+        """mean + deviation * noise, not yet clipped."""
         mean, log_std = jnp.split(numbers, 2, axis=-1)
         return mean + jnp.exp(log_std) * noise
 
     def mode(self, numbers: jax.Array) -> jax.Array:
-        """The mean. [..., n]"""
+        """The mean."""
         return jnp.split(numbers, 2, axis=-1)[0]
 
     def log_prob(self, numbers: jax.Array, action: jax.Array) -> jax.Array:
-        """Of the action before it is clipped."""
+        """Of the action before it is clipped.   -> [...]"""
         mean, log_std = jnp.split(numbers, 2, axis=-1)
         z = (action - mean) * jnp.exp(-log_std)
         return jnp.sum(-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi), axis=-1)
 
     def entropy(self, numbers: jax.Array) -> jax.Array:
-        """sum of log deviation + log(2 pi e) / 2"""
+        """sum of log deviation + log(2 pi e) / 2.   -> [...]"""
         log_std = jnp.split(numbers, 2, axis=-1)[1]
         return jnp.sum(log_std + 0.5 * np.log(2 * np.pi * np.e), axis=-1)
 
@@ -180,21 +122,22 @@ class Gaussian(Distribution):
         return clipped.reshape(*clipped.shape[:-1], *self.shape)
 
 
+Distribution: TypeAlias = Categorical | Gaussian
+
+
 def distribution_for(space: gymnasium.Space[Any]) -> Distribution:
     """The distribution over the actions of a space; refuses kinds of spaces that have none here."""
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return Categorical(int(space.n), int(space.start))
-    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+    spaces = gymnasium.spaces
+    if isinstance(space, spaces.Discrete):
+        return Categorical((int(space.n),), (int(space.start),), ())
+    if isinstance(space, spaces.MultiDiscrete):
         starts = np.broadcast_to(space.start, space.nvec.shape)
-        return MultiCategorical(
-            tuple(int(n) for n in space.nvec.ravel()), tuple(int(s) for s in starts.ravel()), space.nvec.shape
-        )
-    if isinstance(space, gymnasium.spaces.MultiBinary):
+        return Categorical(tuple(map(int, space.nvec.ravel())), tuple(map(int, starts.ravel())), space.nvec.shape)
+    if isinstance(space, spaces.MultiBinary):
         choices = int(np.prod(space.shape))
-        return MultiCategorical((2,) * choices, (0,) * choices, space.shape)
-    if isinstance(space, gymnasium.spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        low, high = (tuple(float(x) for x in side.ravel()) for side in (space.low, space.high))
-        return Gaussian(low, high, space.shape)
+        return Categorical((2,) * choices, (0,) * choices, space.shape)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        return Gaussian(tuple(map(float, space.low.ravel())), tuple(map(float, space.high.ravel())), space.shape)
     raise InvalidInputError(
         f"The action space is {space}. Policies here act in Discrete, MultiDiscrete, MultiBinary and Box spaces of "
         "real numbers: wrap the environment so that its actions are of one of these kinds."

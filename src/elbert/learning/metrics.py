@@ -1,25 +1,19 @@
 """What an iteration showed: levels of reward and fairness, losses, and whether everything is still a number."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from elbert.fairness.rates import bias, soft_bias
-from elbert.learning.estimates import Estimated, Rollout
-from elbert.learning.methods.base import Method, filled_rates
+from elbert.fairness.rates import DEFAULT_BETA, bias, soft_bias
+from elbert.learning.estimates import Estimated
+from elbert.learning.methods.base import Method
+from elbert.learning.methods.weighing import filled_rates
 from elbert.learning.networks import Weights
+from elbert.learning.rollouts import Rollout
 
-
-class Losses(NamedTuple):
-    """What one gradient step showed."""
-
-    policy_loss: jax.Array
-    value_loss: jax.Array
-    entropy: jax.Array
-    kl: jax.Array
-    clip_fraction: jax.Array
-    gradient_norm: jax.Array
+Losses: TypeAlias = dict[str, jax.Array]
+"""What a gradient step showed, under the names of `Metrics`."""
 
 
 class Metrics(NamedTuple):
@@ -45,9 +39,7 @@ class Metrics(NamedTuple):
 
 CAUSES = ("observations", "rewards", "supply", "demand", "values", "advantages", "losses", "gradients", "weights")
 """What can be the first to become infinite or NaN, in the order in which one leads to the next."""
-
-GIVEN_CAUSES = CAUSES[:4]
-"""Those of them that the environment gives."""
+GIVEN_CAUSES = CAUSES[:4]  # by the environment
 
 
 def metrics_of(
@@ -63,15 +55,9 @@ def metrics_of(
     spread = jnp.var(targets[..., 0])
     unexplained = jnp.var(targets[..., 0] - values[..., 0]) / jnp.where(spread > 0, spread, 1.0)
     causes = (
-        rollout.observation,
-        rollout.reward,
-        rollout.supply,
-        rollout.demand,
-        values,
-        targets,
-        (losses.policy_loss, losses.value_loss),
-        losses.gradient_norm,
-        weights,
+        *(rollout.observation, rollout.reward, rollout.supply, rollout.demand),
+        *(values, targets),
+        *((losses["policy_loss"], losses["value_loss"]), losses["gradient_norm"], weights),
     )
     return Metrics(
         reward=jnp.sum(rollout.reward * counted) / count,
@@ -79,9 +65,9 @@ def metrics_of(
         demand=jnp.sum(rollout.demand * counted[..., None, None], axis=(0, 1)) / count,
         rates=jnp.where(eta.demand > 0, rates, jnp.nan),
         bias=jnp.max(bias(rates)),
-        soft_bias=jnp.max(soft_bias(steady, beta=method.metric_beta)),
+        soft_bias=jnp.max(soft_bias(steady, beta=getattr(method, "beta", DEFAULT_BETA))),
         episodes=estimated.done.episodes,
-        **last._asdict(),
+        **last,
         explained_variance=jnp.where(spread > 0, 1 - unexplained, 0.0),
         method=method.metrics(method_state),
         finite=jnp.stack([_all_finite(cause) for cause in causes]),

@@ -16,12 +16,8 @@ import jax.numpy as jnp
 from elbert.learning.distributions import Distribution
 from elbert.learning.settings import Settings
 
-LARGEST_OBSERVATION = 10.0
-"""Normalised observations are clipped here: a rare outlier must not throw a policy off."""
-
-SMALLEST_DEVIATION = 1e-4
-"""A number that varies less than this is not stretched to deviation 1."""
-
+LARGEST_OBSERVATION = 10.0  # normalised observations are clipped here: a rare outlier must not throw a policy off
+SMALLEST_DEVIATION = 1e-4  # a number that varies less than this is not stretched to deviation 1
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
 
@@ -35,9 +31,14 @@ class Shape:
     groups: int
 
     @property
+    def benefits(self) -> tuple[int, int]:
+        """The number of criteria and of groups."""
+        return len(self.criteria), self.groups
+
+    @property
     def signals(self) -> int:
         """The reward, and supply and demand of every criterion and group."""
-        return 1 + 2 * len(self.criteria) * self.groups
+        return 1 + 2 * math.prod(self.benefits)
 
 
 class Network(eqx.Module):
@@ -48,11 +49,9 @@ class Network(eqx.Module):
 
     def __init__(self, key: jax.Array, sizes: tuple[int, ...], activation: str, head_gain: float) -> None:
         """Orthogonal weights of gain sqrt 2, of the gain given for the last layer; biases 0."""
-        keys = jax.random.split(key, len(sizes) - 1)
         gains = [2**0.5] * (len(sizes) - 2) + [head_gain]
-        parts = zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
-        self.layers = tuple(_linear(*part) for part in parts)
-        self.activation = activation
+        layers = zip(jax.random.split(key, len(gains)), sizes[:-1], sizes[1:], gains, strict=True)
+        self.layers, self.activation = tuple(_linear(*layer) for layer in layers), activation
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """[inputs] -> [outputs]"""
@@ -88,13 +87,9 @@ class Moments(NamedTuple):
         count = jnp.asarray(new.shape[0], jnp.float32)
         mean = jnp.mean(new, axis=0)
         squares = jnp.sum((new - mean[None]) ** 2, axis=0)
-        total = self.seen + count
-        apart = mean - self.mean
-        return Moments(
-            total,
-            self.mean + apart * count / total,
-            self.squares + squares + apart**2 * self.seen * count / total,
-        )
+        total, apart = self.seen + count, mean - self.mean
+        between = apart**2 * self.seen * count / total
+        return Moments(total, self.mean + apart * count / total, self.squares + squares + between)
 
 
 class Scale(NamedTuple):
@@ -135,14 +130,13 @@ class Model:
     def init(self, key: jax.Array) -> Weights:
         """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases."""
         key_actor, key_critic = jax.random.split(key)
-        d, s = self.distribution, self.settings
+        d, s, signals = self.distribution, self.settings, self.shape.signals
         trunk = (self.shape.observation, *s.hidden)
         actor = Network(key_actor, (*trunk, d.size), s.activation, 0.01)
         if s.critic == "shared":
-            critic = Network(key_critic, (*trunk, self.shape.signals), s.activation, 1.0)
+            critic = Network(key_critic, (*trunk, signals), s.activation, 1.0)
         else:
-            keys = jax.random.split(key_critic, self.shape.signals)
-            each = [Network(k, (*trunk, 1), s.activation, 1.0) for k in keys]
+            each = [Network(key, (*trunk, 1), s.activation, 1.0) for key in jax.random.split(key_critic, signals)]
             critic = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
         log_std = jnp.full(d.size if d.learns_deviation else 0, math.log(s.initial_deviation), jnp.float32)
         return Weights(actor, log_std, critic)
@@ -161,14 +155,20 @@ class Model:
             return jax.vmap(weights.critic)(observations)
         return jax.vmap(lambda critic: jax.vmap(critic)(observations)[:, 0], out_axes=1)(weights.critic)
 
+    def values(self, weights: Weights, scale: Scale, observations: jax.Array) -> jax.Array:
+        """Values in the signals' own units. [T, N, observation] -> [T, N, signals]"""
+        flat = observations.reshape(-1, observations.shape[-1])
+        scaled = self.scaled_values(weights, flat).reshape(*observations.shape[:-1], -1)
+        return scaled * scale.deviation[None, None] + scale.mean[None, None]
+
     def normalised(self, moments: Moments, observations: jax.Array) -> jax.Array:
         """(o - mean) / deviation, clipped; as they are where normalisation is off. [..., observation] -> same"""
         if not self.settings.normalise_observations:
             return observations
         deviation = jnp.sqrt(moments.squares / jnp.maximum(moments.seen, 1.0))
         inverse = 1 / jnp.where(deviation > SMALLEST_DEVIATION, deviation, 1.0)
-        shape = (*(1,) * (observations.ndim - 1), -1)
-        moved = (observations - moments.mean.reshape(shape)) * inverse.reshape(shape)
+        row = (*(1,) * (observations.ndim - 1), -1)
+        moved = (observations - moments.mean.reshape(row)) * inverse.reshape(row)
         return jnp.clip(moved, -LARGEST_OBSERVATION, LARGEST_OBSERVATION)
 
     @staticmethod
@@ -187,5 +187,4 @@ class Model:
 def _linear(key: jax.Array, inputs: int, outputs: int, gain: float) -> eqx.nn.Linear:
     layer = eqx.nn.Linear(inputs, outputs, key=key)
     weight = jax.block_until_ready(jax.nn.initializers.orthogonal(gain)(key, (outputs, inputs), jnp.float32))
-    bias = jnp.zeros(outputs, jnp.float32)
-    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, bias))
+    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, jnp.zeros(outputs, jnp.float32)))

@@ -15,27 +15,23 @@ class Policy(NamedTuple):
     moments: Moments
 
 
-class Acted(NamedTuple):
-    """An action of every copy."""
-
-    action: jax.Array  # [N, ...] as sampled; `Distribution.to_env` makes it the environment's
-    log_prob: jax.Array  # [N]
-
-
 def act(
     model: Model, policy: Policy, observations: jax.Array, noise: jax.Array, *, deterministic: bool = False
-) -> Acted:
-    """Actions from observations and noise, or the most probable ones. [N, observation], [N, ...]"""
+) -> tuple[jax.Array, jax.Array]:
+    """Actions, or the most probable ones, and their log p. [N, observation], [N, ...] -> [N, ...], [N]
+
+    They are as sampled; `Distribution.to_env` makes them the environment's.
+    """
     numbers = model.policy(policy.weights, model.normalised(policy.moments, observations))
     distribution = model.distribution
     action = distribution.mode(numbers) if deterministic else distribution.sample(numbers, noise)
-    return Acted(action, distribution.log_prob(numbers, action))
+    return action, distribution.log_prob(numbers, action)
 
 
 @partial(jax.jit, static_argnums=(0, 4))
 def act_from_key(
     model: Model, policy: Policy, observations: jax.Array, key: jax.Array, deterministic: bool = False
-) -> Acted:
+) -> tuple[jax.Array, jax.Array]:
     """`act` with noise drawn from a key, compiled."""
     noise = model.distribution.noise(key, (observations.shape[0],))
     return act(model, policy, observations, noise, deterministic=deterministic)

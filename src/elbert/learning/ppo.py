@@ -3,8 +3,6 @@
 An iteration is one pure function of the training state:
 
     rollout -> values -> GAE of all signals, eta -> one advantage (the method) -> epochs of minibatches
-
-The learner is told an advantage and does not ask where it came from.
 """
 
 from collections.abc import Callable
@@ -16,29 +14,16 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from elbert.learning.estimates import (
-    Estimated,
-    Estimates,
-    Rollout,
-    Running,
-    Window,
-    advantages,
-    episode_totals,
-    eta_of,
-    moved_window,
-    signals_of,
-    split_signals,
-)
-from elbert.learning.methods.base import Clock, Method, weighed
+from elbert.errors import InvalidInputError
+from elbert.learning.estimates import Estimated, Estimates, advantages, signals_of, split_signals
+from elbert.learning.methods.base import Clock, Method
+from elbert.learning.methods.weighing import standardised
 from elbert.learning.metrics import Losses, Metrics, metrics_of
 from elbert.learning.networks import Model, Moments, Scale, Shape, Weights
+from elbert.learning.rollouts import Rollout, Running, Window, episode_totals, eta_of, moved_window
 from elbert.learning.settings import Settings
 
-SCALE_MEMORY = 0.9
-"""How much of the signals' scale an iteration keeps from those before it."""
-
-SHUFFLED = 2**15
-"""Rollouts with more samples than this are shuffled in blocks."""
+SCALE_MEMORY = 0.9  # part of the signals' scale that an iteration keeps from those before it
 
 
 class TrainState(NamedTuple):
@@ -52,15 +37,10 @@ class TrainState(NamedTuple):
     running: Running  # episodes under way
     window: Window  # whole episodes
     method: Any  # the method's own state
-    average: Weights | None  # of the latest iterations, where the method keeps such a policy
+    average: Weights | None  # of the latest iterations, where the method keeps that policy
     copies: Any  # where the simulator's copies stand; None if they live elsewhere
     key: jax.Array
     iteration: jax.Array  # []
-
-    @property
-    def kept(self) -> Weights:
-        """The weights of the policy that is kept."""
-        return self.weights if self.average is None else self.average
 
 
 class Samples(NamedTuple):
@@ -90,45 +70,23 @@ class Learner:
     def optimiser(self) -> Any:
         """Adam with clipped gradients and a learning rate that falls to 0 along a line, or stays."""
         s = self.settings
-        falling = optax.linear_schedule(s.learning_rate, 0.0, s.iterations * s.epochs * self.minibatches)
-        return optax.chain(
-            optax.clip_by_global_norm(s.gradient_clip),
-            optax.adam(s.learning_rate if s.anneal == "none" else falling, eps=s.adam_epsilon),
-        )
-
-    @property
-    def minibatches(self) -> int:
-        """Gradient steps per epoch. Samples that do not fill one more are left out, others in every epoch."""
-        return max(1, self.settings.batch // self.settings.minibatch)
-
-    @property
-    def block(self) -> int:
-        """How many samples stay together when a rollout is shuffled: copies side by side at one time, independent.
-
-        One, unless a rollout is so large that sorting random numbers for it would cost more than learning from it.
-        """
-        s, block = self.settings, 1
-        while s.batch // block > SHUFFLED and s.copies % (2 * block) == 0 and s.minibatch % (2 * block) == 0:
-            block *= 2
-        return block
+        falling = optax.linear_schedule(s.learning_rate, 0.0, s.iterations * s.epochs * s.minibatches)
+        rate = s.learning_rate if s.anneal == "none" else falling
+        return optax.chain(optax.clip_by_global_norm(s.gradient_clip), optax.adam(rate, eps=s.adam_epsilon))
 
     def init(self, key: jax.Array, method: Method, copies: Any = None) -> TrainState:
         """The state before the first iteration."""
         key_weights, key = jax.random.split(key)
-        weights = self.model.init(key_weights)
-        criteria, groups = len(self.shape.criteria), self.shape.groups
-        none = jnp.zeros((criteria, groups), jnp.float32)
-        each = jnp.zeros((self.settings.copies, criteria, groups), jnp.float32)
-        unseen = Moments.unseen(self.shape.observation)
+        weights, unseen = self.model.init(key_weights), Moments.unseen(self.shape.observation)
         return TrainState(
             weights=weights,
             optimiser=self.optimiser.init(weights),
             moments=unseen,
             gathered=unseen,
             scale=Scale.unit(self.shape.signals),
-            running=Running(each, each, jnp.ones(self.settings.copies, jnp.float32)),
-            window=Window(none, none, jnp.zeros((), jnp.float32)),
-            method=method.start(criteria, groups),
+            running=Running.none(self.settings.copies, *self.shape.benefits),
+            window=Window.none(*self.shape.benefits),
+            method=method.start(*self.shape.benefits),
             average=None if method.averaging(self.settings.iterations) is None else weights,
             copies=copies,
             key=key,
@@ -138,31 +96,22 @@ class Learner:
     def estimate(self, state: TrainState, rollout: Rollout, method: Method) -> Estimated:
         """Advantages of all signals and episode totals from a rollout, with the critic as it is."""
         s, model = self.settings, self.model
-        running, done, (bias_before, bias_after) = episode_totals(
-            rollout,
-            state.running,
-            discount=s.eta_discount,
-            running_bias_demand=method.running_bias_demand,
+        running, done, (before, after) = episode_totals(
+            rollout, state.running, discount=s.eta_discount, running_bias_demand=getattr(method, "extra_demand", None)
         )
         window = moved_window(state.window, done, s.copies)
-        reward = method.reward(rollout.reward, bias_after)
-        observed, following = (
-            model.normalised(state.gathered, seen) for seen in (rollout.observation, rollout.next_observation)
-        )
-        values, next_values = (self._values(state, seen) for seen in (observed, following))
-        ended = rollout.terminated | rollout.truncated
-        terminal = rollout.terminated if s.bootstrap_at_truncation else ended
-        signals = signals_of(reward, rollout.supply, rollout.demand)
-        raw = advantages(signals, values, next_values, terminal, ended, gamma=s.gamma, gae_lambda=s.gae_lambda)
+        observed = model.normalised(state.gathered, rollout.observation)
+        following = model.normalised(state.gathered, rollout.next_observation)
+        values, next_values = (model.values(state.weights, state.scale, x) for x in (observed, following))
+        terminal = rollout.terminated if s.bootstrap_at_truncation else rollout.ended
+        signals = signals_of(method.reward(rollout.reward, after), rollout.supply, rollout.demand)
+        raw = advantages(signals, values, next_values, terminal, rollout.ended, gamma=s.gamma, gae_lambda=s.gae_lambda)
         raw = jnp.where(rollout.counted[..., None], raw, 0.0)  # where a copy was only reset there is nothing to learn
-        of_reward, of_supply, of_demand = split_signals(raw, len(self.shape.criteria), self.shape.groups)
         estimates = Estimates(
-            reward=of_reward,
-            supply=of_supply,
-            demand=of_demand,
+            *split_signals(raw, *self.shape.benefits),
             eta=eta_of(window, running),
-            bias_before=bias_before,
-            bias_after=bias_after,
+            bias_before=before,
+            bias_after=after,
             counted=rollout.counted.astype(jnp.float32),
         )
         return Estimated(estimates, observed, values, raw + values, running, window, done)
@@ -172,8 +121,7 @@ class Learner:
         s = self.settings
         key, key_epochs = jax.random.split(state.key)
         estimated = self.estimate(state, rollout, method)
-        estimates, eta = estimated.estimates, estimated.estimates.eta
-        scale, gathered = state.scale, state.gathered
+        estimates, scale, gathered = estimated.estimates, state.scale, state.gathered
         if s.scale_values:  # by all of the first iteration's targets, then by a tenth of each
             keep = jnp.where(state.iteration == 0, 0.0, SCALE_MEMORY)
             scale = scale.moved(estimated.targets, estimates.counted, keep)
@@ -184,7 +132,7 @@ class Learner:
         method_state = method.advance(state.method, estimates, estimated.done, clock)
 
         def weigh(samples: Estimates) -> jax.Array:
-            return weighed(method, samples._replace(eta=eta), method_state, s.standardise)
+            return weighed(method, samples._replace(eta=estimates.eta), method_state, s.standardise)
 
         in_minibatches = s.standardise_over == "minibatch"  # eta belongs to all of them: it is not shuffled
         samples = Samples(
@@ -229,20 +177,20 @@ class Learner:
     ) -> tuple[Weights, Any, Losses]:
         """Several passes over the samples in random minibatches."""
         s = self.settings
-        used = self.minibatches * min(s.minibatch, s.batch)
         slope = jax.value_and_grad(self._loss, has_aux=True)
 
         def step(carry: Any, batch: Samples) -> tuple[Any, Losses]:
             weights, optimiser = carry
             (_, losses), gradient = slope(weights, batch, to_advantage(batch.weighed), entropy_weight)
             changes, optimiser = self.optimiser.update(gradient, optimiser, weights)
-            losses = losses._replace(gradient_norm=optax.tree.norm(gradient))
-            return (optax.apply_updates(weights, changes), optimiser), losses
+            return (optax.apply_updates(weights, changes), optimiser), losses | {
+                "gradient_norm": optax.tree.norm(gradient)
+            }
 
         def epoch(carry: Any, key_epoch: jax.Array) -> tuple[Any, Losses]:
-            order = jax.random.permutation(key_epoch, s.batch // self.block)[: used // self.block]
-            blocks = jax.tree.map(lambda x: x.reshape(-1, self.block, *x.shape[1:])[order], samples)
-            shuffled = jax.tree.map(lambda x: x.reshape(self.minibatches, -1, *x.shape[2:]), blocks)
+            order = jax.random.permutation(key_epoch, s.batch // s.block)[: s.minibatches * s.minibatch // s.block]
+            blocks = jax.tree.map(lambda x: x.reshape(-1, s.block, *x.shape[1:])[order], samples)
+            shuffled = jax.tree.map(lambda x: x.reshape(s.minibatches, -1, *x.shape[2:]), blocks)
             return jax.lax.scan(step, carry, shuffled)
 
         (weights, optimiser), losses = jax.lax.scan(epoch, (weights, optimiser), jax.random.split(key, s.epochs))
@@ -265,16 +213,14 @@ class Learner:
         errors = (model.scaled_values(weights, batch.observation) - batch.targets) ** 2
         value = mean(jnp.sum(errors, axis=-1)) if s.critic == "separate" else mean(jnp.mean(errors, axis=-1))
         entropy = mean(model.distribution.entropy(numbers))
-        kl = mean((ratio - 1) - log_ratio)
-        clip_fraction = mean((jnp.abs(ratio - 1) > s.clip).astype(jnp.float32))
         total = policy + s.value_weight * value - entropy_weight * entropy
-        return total, Losses(policy, value, entropy, kl, clip_fraction, gradient_norm=jnp.zeros(()))
-
-    def _values(self, state: TrainState, observations: jax.Array) -> jax.Array:
-        """Values in the signals' own units. [T, N, observation] -> [T, N, signals]"""
-        flat = observations.reshape(-1, observations.shape[-1])
-        scaled = self.model.scaled_values(state.weights, flat).reshape(*observations.shape[:-1], -1)
-        return scaled * state.scale.deviation[None, None] + state.scale.mean[None, None]
+        return total, {
+            "policy_loss": policy,
+            "value_loss": value,
+            "entropy": entropy,
+            "kl": mean((ratio - 1) - log_ratio),
+            "clip_fraction": mean((jnp.abs(ratio - 1) > s.clip).astype(jnp.float32)),
+        }
 
     def _averaged(self, state: TrainState, scale: Scale, weights: Weights, method: Method) -> Weights | None:
         """The mean of the latest weights, older ones fading, in the present scale of the values."""
@@ -284,3 +230,19 @@ class Learner:
         keep = jnp.where(state.iteration == 0, 0.0, keeps)
         average = self.model.rescaled(state.average, state.scale, scale)
         return jax.tree.map(lambda old, new: keep * old + (1 - keep) * new, average, weights)
+
+
+def weighed(method: Method, estimates: Estimates, state: Any, standardise: str) -> jax.Array:
+    """The method's advantage, standardised over the samples that count. [...] as `estimates.reward`"""
+    counted = estimates.counted
+    if standardise == "per-signal":
+        signals = ("reward", "supply", "demand")
+        estimates = estimates._replace(**{name: standardised(getattr(estimates, name), counted) for name in signals})
+    combined = method.advantage(estimates, state)
+    if jnp.shape(combined) != estimates.reward.shape:
+        raise InvalidInputError(
+            f"The method {method.name} gives an advantage of shape {jnp.shape(combined)}. Give one number per sample, "
+            f"as estimates.reward has: {estimates.reward.shape}."
+        )
+    whole = standardise == "combined" or (standardise == "per-signal" and method.standardises_sum)
+    return standardised(combined, counted) if whole else combined

@@ -1,22 +1,39 @@
-"""What tables and files hold of evaluations: the numbers of one policy, or means over the seeds of a training.
+"""What a policy, or several on average, does in fresh episodes: reward and long-term benefits, with intervals."""
 
-An `Evaluation` keeps every episode's totals; a `Result` keeps what is shown, can be written as JSON and read back.
-"""
-
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
-from elbert.errors import InvalidInputError
-from elbert.fairness.bias_inference import Verdict
+from elbert.errors import InvalidInputError, NotEstimableError
+from elbert.fairness.benefit_report import BenefitReport, benefit_report
+from elbert.fairness.bias_inference import BiasTest
+from elbert.fairness.notions import Notion
+from elbert.fairness.rate_intervals import mean_interval
+from elbert.learning.simulators import Episodes
 from elbert.records import record_from
+from elbert.tables import interval
+
+IN_FILES = (
+    *("env", "method", "episodes", "horizon", "reward", "bias", "groups", "criterion", "criteria"),
+    *("extra_demand", "deterministic", "not_estimable", "train_seconds", "limit"),
+)
+"""Entries of a result in JSON; bias, groups and criterion are those of the worst criterion."""
 
 Ends: TypeAlias = tuple[float, float]
 """The lower and the upper end of an interval."""
 
 
+class Interval:
+    """What has an interval."""
+
+    ci: Ends | None
+    low = property(lambda self: None if self.ci is None else self.ci[0], doc="The lower end.")
+    high = property(lambda self: None if self.ci is None else self.ci[1], doc="The upper end.")
+
+
 @dataclass(frozen=True)
-class Mean:
+class Mean(Interval):
     """A mean with its interval; None where one value alone gives none."""
 
     mean: float
@@ -24,24 +41,26 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Bias:
+class Bias(Interval):
     """The bias under one criterion; None where it is not estimable."""
 
     estimate: float | None  # as observed: too large on average
     debiased: float | None  # with the upward bias removed
     ci: Ends | None  # of one policy: of the debiased value; over seeds: of the mean estimate
     noise_floor: float | None  # what equal groups would show by chance
+    left_out: tuple[str, ...] = ()  # groups with too little demand to be compared
+    reliable: bool | None = None  # whether enough episodes carry every compared group's demand; None in older files
 
 
 @dataclass(frozen=True)
-class GroupRate:
+class GroupRate(Interval):
     """One group under one criterion."""
 
     group: str
     rate: float | None
     ci: Ends | None
     supply: float  # per step
-    demand: float  # per step
+    demand: float  # per step, without the extra demand
 
 
 @dataclass(frozen=True)
@@ -54,25 +73,29 @@ class CriterionResult:
 
 
 @dataclass(frozen=True)
-class LimitResult:
+class LimitResult(BiasTest):
     """Whether the policy keeps the limit on the bias that it was trained for."""
 
-    max_bias: float
-    verdict: Verdict
-    p_refute: float | None
-    p_confirm: float | None
-    left_out: tuple[str, ...]  # groups with too little demand to be compared
-    price: float | None  # reward per step that a limit higher by 0.01 would be worth
+    price: float | None = None  # reward per step that a limit higher by 0.01 would be worth, as training saw it
+
+    def __str__(self) -> str:
+        """The verdict, then the price."""
+        gain = f"\nRaising the limit by 0.01 would gain about {self.price or 0.0:.2g} reward per step."
+        return super().__str__() + ("" if self.price is None else gain)
 
 
 @dataclass(frozen=True)
 class Result:
-    """Reward and benefits of one policy, or means over the policies of several seeds with intervals over seeds."""
+    """Reward and benefits of one policy, or means over the policies of several seeds with intervals over seeds.
+
+    `print(result)` shows it, `to_dict()` gives it to programs. What was just evaluated has a `report` with all its
+    statistics; what was read from a file, or is a mean over seeds, has none.
+    """
 
     env: str
     method: str
     episodes: int  # of each seed
-    horizon: int
+    horizon: int  # steps of the longest episode
     reward: Mean  # per step
     criteria: tuple[CriterionResult, ...]
     train_seconds: float | None  # of all seeds together
@@ -84,6 +107,7 @@ class Result:
     seeds: tuple["Result", ...] = ()  # the single ones, for several seeds
     protocol: str | None = None  # of an evaluation that is kept in a run's folder
     agents: str | None = None  # digest of the agents that were evaluated, likewise
+    report: BenefitReport | None = field(default=None, compare=False, repr=False)  # stays in memory
 
     def __post_init__(self) -> None:
         if not self.criteria:
@@ -94,43 +118,85 @@ class Result:
         """The criterion under which the bias is largest."""
         return max(self.criteria, key=lambda part: -1.0 if part.bias.estimate is None else part.bias.estimate)
 
+    criterion = worst
+
     @property
     def singles(self) -> tuple["Result", ...]:
         """A result for each seed, also for a single seed."""
         return self.seeds or (self,)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, text and lists, as commands print and files hold them."""
-        worst = self.worst
-        content = {
-            "env": self.env,
-            "method": self.method,
-            "episodes": self.episodes,
-            "horizon": self.horizon,
-            "reward": asdict(self.reward),
-            "bias": asdict(worst.bias),
-            "groups": [asdict(group) for group in worst.groups],
-            "criterion": worst.criterion,
-            "criteria": [asdict(part) for part in self.criteria],
-            "extra_demand": self.extra_demand,
-            "deterministic": self.deterministic,
-            "not_estimable": self.not_estimable,
-            "train_seconds": self.train_seconds,
-            "limit": None if self.limit is None else asdict(self.limit),
-        }
+        """Plain numbers, text and lists, as commands print and files hold them; null where not estimable."""
+        content = asdict(replace(self, seeds=(), report=None)) | asdict(self.worst)
+        content = {name: content[name] for name in IN_FILES}
         if self.seeds:
             content["seeds"] = [single.to_dict() for single in self.seeds]
         kept = {name: value for name in ("protocol", "agents") if (value := getattr(self, name)) is not None}
-        return ({} if self.seed is None else {"seed": self.seed}) | _with_lists(content) | kept
+        return ({} if self.seed is None else {"seed": self.seed}) | json.loads(json.dumps(content)) | kept
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Result":
         """What `to_dict` gave; an entry that is missing or does not fit is refused by its name."""
         return record_from(cls, content)
 
+    def __str__(self) -> str:
+        """The reward, then the report's table, then the limit."""
+        around = f"   ({interval(*self.reward.ci)})" if self.reward.ci else ""
+        parts = (f"reward per step {self.reward.mean:.4f}{around}\n", self.report or self.criteria, self.limit)
+        return "\n".join(str(part) for part in parts if part is not None)
 
-def _with_lists(value: Any) -> Any:
-    """Tuples as lists, at every depth: what reading JSON gives."""
-    if isinstance(value, dict):
-        return {name: _with_lists(entry) for name, entry in value.items()}
-    return [_with_lists(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+def judged(
+    sums: Episodes,
+    *,
+    env: str,
+    method: str,
+    criteria: tuple[str, ...],
+    notion: Notion | None = None,
+    extra_demand: float = 0.0,
+    deterministic: bool = False,
+    train_seconds: float | None = None,
+    confidence: float = 0.95,
+    max_bias: float | None = None,
+    price: float | None = None,
+    length: float | None = None,
+) -> Result:
+    """The statistics of the fairness room on these episodes.
+
+    The reward per step is sum_e R_e / sum_e L_e; its interval comes from the residuals (R_e - r L_e) / mean(L).
+    `notion` says what supply and demand mean, where that is known. `max_bias` is the limit to be tested; `price`, the
+    reward of an episode per unit of bias, comes from training, where episodes had the `length` given (if none, the
+    same as here). `extra_demand` is added to every group's demand in every episode, as the published evaluation does.
+    """
+    mean, steps = float(sums.reward.sum() / sums.length.sum()), float(sums.length.mean())
+    residuals = (sums.reward - mean * sums.length) / steps
+    around = mean_interval(mean + residuals, confidence=confidence)
+    price = None if price is None else price * 0.01 / (steps if length is None else length)
+    demand = sums.demand + extra_demand
+    report = benefit_report(sums.supply, demand, criteria=criteria, notion=notion, confidence=confidence)
+
+    parts = report.to_dict()["criteria"]
+    for row in (row for part in parts for row in part["groups"]):
+        row |= {"supply": row["supply"] / steps, "demand": (row["demand"] - extra_demand) / steps}
+    return Result(
+        env=env,
+        method=method,
+        episodes=len(sums.reward),
+        horizon=int(sums.length.max()),
+        reward=Mean(mean, None if around.low is None or around.high is None else (around.low, around.high)),
+        criteria=tuple(record_from(CriterionResult, part) for part in parts),
+        train_seconds=train_seconds,
+        extra_demand=extra_demand,
+        deterministic=deterministic,
+        not_estimable=tuple(str(entry) for entry in report.not_estimable),
+        limit=None if max_bias is None else LimitResult(**asdict(_tested(report, max_bias)), price=price),
+        report=report,
+    )
+
+
+def _tested(report: BenefitReport, max_bias: float) -> BiasTest:
+    """The test of "bias <= max_bias"; where too little is known for it, it says so."""
+    try:
+        return report.test(max_bias)
+    except NotEstimableError:
+        return BiasTest(max_bias=max_bias, verdict="not estimable")

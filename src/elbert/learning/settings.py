@@ -7,10 +7,13 @@ settings in the same way (`elbert.learning.methods`).
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
 from elbert.errors import InvalidInputError, unknown_name
+
+SHUFFLED = 2**15  # rollouts with more samples than this are shuffled in blocks
 
 
 class Setting(NamedTuple):
@@ -21,49 +24,70 @@ class Setting(NamedTuple):
     high: float = math.inf
     open_low: bool = False  # the lower limit itself makes no sense
     choices: tuple[str, ...] = ()
+    kind: Any = None  # type and default, as the field has them
+    default: Any = None
 
 
-class Described(NamedTuple):
-    """A setting as its class declares it."""
-
-    kind: Any  # its type
-    default: Any
-    setting: Setting
+Positive = partial(Setting, low=0, open_low=True)
+Share = partial(Setting, low=0, high=1)
 
 
-def settings_of(kind: type[Any]) -> dict[str, Described]:
+def settings_of(kind: type[Any]) -> dict[str, Setting]:
     """The settings that a dataclass declares: its fields annotated with a `Setting`, by name."""
     hints = get_type_hints(kind, include_extras=True)
-    declared = ((field, hints[field.name]) for field in fields(kind))
+    declared = {field.name: (hints[field.name], field.default) for field in fields(kind)}
     return {
-        field.name: Described(hint.__origin__, field.default, hint.__metadata__[0])
-        for field, hint in declared
+        name: hint.__metadata__[0]._replace(kind=hint.__origin__, default=default)
+        for name, (hint, default) in declared.items()
         if hasattr(hint, "__metadata__")
     }
 
 
-def checked_settings(described: Mapping[str, Described], values: Mapping[str, Any]) -> dict[str, Any]:
+def checked_settings(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as the types of their settings; unknown names and values without sense are refused."""
     for name in values:
-        if name not in described:
-            raise unknown_name("setting", name, described)
-    return {name: _checked(name, value, described[name]) for name, value in values.items()}
+        if name not in settings:
+            raise unknown_name("setting", name, settings)
+    return {name: _checked(name, value, settings[name]) for name, value in values.items()}
 
 
 def plain_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings ready for JSON: tuples as lists, functions by name."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return list(value)
-        return getattr(value, "__name__", repr(value)) if callable(value) else value
+        if callable(value):
+            return getattr(value, "__name__", repr(value))
+        return list(value) if isinstance(value, tuple) else value
 
     return {name: plain(value) for name, value in values.items()}
 
 
+class Declared:
+    """What has settings: a dataclass whose fields declare them."""
+
+    @classmethod
+    def settings(cls) -> Mapping[str, Setting]:
+        """The settings, by name."""
+        return settings_of(cls)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], **others: Any) -> Self:
+        """With these settings and other fields; unknown names and values without sense are refused."""
+        return cls(**others, **checked_settings(cls.settings(), values))
+
+    def with_settings(self, changes: Mapping[str, Any]) -> Self:
+        """The same with other values of some settings."""
+        this: Any = self
+        return replace(this, **checked_settings(self.settings(), changes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values, ready for JSON."""
+        return plain_settings({name: getattr(self, name) for name in self.settings()})
+
+
 @dataclass(frozen=True)
-class Settings:
-    """The settings of the learner. `Settings.of` refuses unknown names and values without sense."""
+class Settings(Declared):
+    """The settings of the learner."""
 
     # how long, on how much
     steps: Annotated[int, Setting("number of environment steps, rounded up to whole rollouts", low=1)] = 1_000_000
@@ -73,22 +97,18 @@ class Settings:
     # the update
     epochs: Annotated[int, Setting("number of passes over a rollout", low=1)] = 5
     minibatch: Annotated[int, Setting("number of samples per gradient step", low=1)] = 1024
-    learning_rate: Annotated[float, Setting("Adam's step size", low=0, open_low=True)] = 5e-4
+    learning_rate: Annotated[float, Positive("Adam's step size")] = 5e-4
     anneal: Annotated[
         str, Setting("whether learning rate and entropy weight fall linearly to 0", choices=("linear", "none"))
     ] = "linear"
-    gamma: Annotated[float, Setting("discount of the advantages", low=0, high=1)] = 0.99
-    gae_lambda: Annotated[float, Setting("trace of generalised advantage estimation", low=0, high=1)] = 0.95
-    eta_discount: Annotated[
-        float, Setting("discount of the episode totals that make up the rates", low=0, high=1, open_low=True)
-    ] = 1.0
-    clip: Annotated[float, Setting("how far the probability ratio may move from 1", low=0, open_low=True)] = 0.2
+    gamma: Annotated[float, Share("discount of the advantages")] = 0.99
+    gae_lambda: Annotated[float, Share("trace of generalised advantage estimation")] = 0.95
+    eta_discount: Annotated[float, Share("discount of the episode totals that make up the rates", open_low=True)] = 1.0
+    clip: Annotated[float, Positive("how far the probability ratio may move from 1")] = 0.2
     value_weight: Annotated[float, Setting("weight of the value loss", low=0)] = 0.5
     entropy_weight: Annotated[float, Setting("weight of the policy's entropy", low=0)] = 0.0
-    gradient_clip: Annotated[
-        float, Setting("largest norm of a gradient, actor and critics together", low=0, open_low=True)
-    ] = 0.5
-    adam_epsilon: Annotated[float, Setting("Adam's epsilon", low=0, open_low=True)] = 1e-5
+    gradient_clip: Annotated[float, Positive("largest norm of a gradient, actor and critics together")] = 0.5
+    adam_epsilon: Annotated[float, Positive("Adam's epsilon")] = 1e-5
     standardise: Annotated[
         str,
         Setting(
@@ -112,26 +132,18 @@ class Settings:
         bool, Setting("whether the heads predict values scaled by each signal's mean and deviation")
     ] = True
     initial_deviation: Annotated[
-        float, Setting("deviation of real-valued actions at the start (Box actions only)", low=0, open_low=True)
+        float, Positive("deviation of real-valued actions at the start (Box actions only)")
     ] = 1.0
     normalise_observations: Annotated[
         bool, Setting("whether observations are brought to running mean 0 and deviation 1")
     ] = True
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any], base: "Settings | None" = None) -> Self:
-        """Settings from names and values over a base; what is unknown or makes no sense is refused by name."""
-        settings: Any = replace(cls() if base is None else base, **checked_settings(settings_of(cls), values))
-        if settings.minibatch > settings.batch:
+    def __post_init__(self) -> None:
+        if self.minibatch > self.batch:
             raise InvalidInputError(
-                f"minibatch is {settings.minibatch}, but a rollout has {settings.copies} copies x {settings.rollout} "
-                f"steps = {settings.batch} samples. Give a minibatch of at most that, or a longer rollout."
+                f"minibatch is {self.minibatch}, but a rollout has {self.copies} copies x {self.rollout} steps = "
+                f"{self.batch} samples. Give a minibatch of at most that, or a longer rollout."
             )
-        return settings
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values, ready for JSON."""
-        return plain_settings(asdict(self))
 
     @property
     def batch(self) -> int:
@@ -143,39 +155,44 @@ class Settings:
         """Rollouts that make up `steps`, rounded up."""
         return -(-self.steps // self.batch)
 
+    @property
+    def minibatches(self) -> int:
+        """Gradient steps per epoch. Samples that do not fill one more are left out, others in every epoch."""
+        return self.batch // self.minibatch
 
-def _checked(name: str, value: Any, described: Described) -> Any:
+    @property
+    def block(self) -> int:
+        """How many samples stay together when a rollout is shuffled: copies side by side at one time, independent.
+
+        One, unless a rollout is so large that sorting random numbers for it would cost more than learning from it.
+        """
+        block = 1
+        while self.batch // block > SHUFFLED and self.copies % (2 * block) == 0 and self.minibatch % (2 * block) == 0:
+            block *= 2
+        return block
+
+
+def _checked(name: str, value: Any, setting: Setting) -> Any:
     """The value as the setting's type, or a refusal that says what is needed."""
-    kind, _, setting = described
-    if kind is bool:
-        if isinstance(value, bool):
-            return value
-        raise InvalidInputError(f"{name} is {value!r}. Give true or false: {setting.meaning}.")
-    if kind is str:
-        if value in setting.choices:
-            return value
-        raise InvalidInputError(f"{name} is {value!r}. Give one of {', '.join(setting.choices)}: {setting.meaning}.")
-    if kind in (int, float):
-        return _checked_number(name, value, kind, setting)
+    kind = setting.kind
     if getattr(kind, "__origin__", None) is tuple:
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InvalidInputError(f"{name} is {value!r}. Give a list of numbers: {setting.meaning}.")
-        return tuple(_checked_number(name, entry, kind.__args__[0], setting) for entry in value)
-    if value is None or callable(value):
-        return value
-    raise InvalidInputError(f"{name} is {value!r}. Give a function: {setting.meaning}.")
-
-
-def _checked_number(name: str, value: Any, kind: type, setting: Setting) -> Any:
-    need = f"a{' whole' if kind is int else ''} number"
-    if setting.low > -math.inf:
-        need += f" {'above' if setting.open_low else 'of at least'} {setting.low:g}"
-    if setting.high < math.inf:
-        need += f"{' and' if setting.low > -math.inf else ''} at most {setting.high:g}"
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    number = float(value) if real else math.nan
-    if not real or (kind is int and number != int(number)):
-        raise InvalidInputError(f"{name} is {value!r}. Give {need}: {setting.meaning}.")
-    if number < setting.low or number > setting.high or (setting.open_low and number == setting.low):
-        raise InvalidInputError(f"{name} is {number:g}. Give {need}: {setting.meaning}.")
-    return kind(number)
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return tuple(_checked(name, entry, setting._replace(kind=kind.__args__[0])) for entry in value)
+        need = "a list of numbers"
+    elif kind in (int, float):
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+        number = float(value) if real else math.nan
+        above = number > setting.low if setting.open_low else number >= setting.low
+        if above and number <= setting.high and (kind is float or number.is_integer()):
+            return kind(number)
+        limits = [f"{'above' if setting.open_low else 'of at least'} {setting.low:g}"] * (setting.low > -math.inf)
+        limits += [f"at most {setting.high:g}"] * (setting.high < math.inf)
+        need = f"a{' whole' if kind is int else ''} number {' and '.join(limits)}".rstrip()
+    else:
+        needs = {bool: "true or false", str: f"one of {', '.join(setting.choices)}"}
+        fits = {bool: isinstance(value, bool), str: value in setting.choices}
+        if fits.get(kind, value is None or callable(value)):
+            return value
+        need = needs.get(kind, "a function")
+    shown = f"{value:g}" if isinstance(value, float) else repr(value)
+    raise InvalidInputError(f"{name} is {shown}. Give {need}: {setting.meaning}.")

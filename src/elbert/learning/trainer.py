@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,11 +13,11 @@ import numpy as np
 from elbert.envs.gym_returns import NotFiniteError
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.learning.agent import About, Agent
-from elbert.learning.estimates import Rollout
 from elbert.learning.methods import Method
 from elbert.learning.metrics import CAUSES, GIVEN_CAUSES, Metrics
 from elbert.learning.policy import Policy
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout
 from elbert.learning.settings import Settings
 from elbert.learning.simulators import Simulator
 from elbert.learning.trees import from_arrays, to_arrays
@@ -27,8 +27,7 @@ class DivergedError(ElbertError):
     """A loss or a weight became infinite or NaN."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One of the runs that are trained together."""
 
     seed: int
@@ -51,24 +50,12 @@ Callback: TypeAlias = Callable[[Iteration], bool | None]
 
 
 class Trainer:
-    """Trains in a simulator. Iterate over it, or call `fit`; the state can be stored and put back at any iteration."""
+    """Trains in a simulator. Iterate over it; the state can be stored and put back at any iteration."""
 
     def __init__(
-        self,
-        simulator: Simulator,
-        settings: Settings,
-        method: Method,
-        *,
-        members: Sequence[Member] = (Member(0, {}),),
+        self, simulator: Simulator, settings: Settings, method: Method, *, members: Sequence[Member] = (Member(0, {}),)
     ) -> None:
-        """A training that has not begun.
-
-        Args:
-            simulator: where experience comes from.
-            settings: of the learner, the same for all members.
-            method: how reward is weighed against fairness; members may differ in its coefficients.
-            members: seeds and coefficients of the runs side by side.
-        """
+        """A training that has not begun, of all members side by side."""
         if len(members) > 1 and not simulator.pure:
             raise InvalidInputError(
                 f"{len(members)} seeds or coefficients were given for an environment of your own, whose copies live on "
@@ -76,30 +63,17 @@ class Trainer:
             )
         if simulator.copies is not None:
             settings = replace(settings, copies=simulator.copies)
-        self.simulator, self.settings, self.members = simulator, Settings.of({}, settings), tuple(members)
+        self.simulator, self.settings, self.members = simulator, settings, tuple(members)
         self.methods = [method.with_settings(member.coefficients) for member in self.members]
-        self.learner = Learner(self.settings, simulator.shape)
-        criteria, groups = len(simulator.shape.criteria), simulator.shape.groups
-        self._prepared = _stacked([each.prepared(criteria, groups) for each in self.methods])
+        self.method = self.methods[0]  # with the coefficients of the first member
+        self.learner, self.iterations = Learner(settings, simulator.shape), settings.iterations
+        self._prepared = _stacked([each.prepared(*simulator.shape.benefits) for each in self.methods])
         self.state: TrainState = _stacked([self._init(jax.random.key(member.seed)) for member in self.members])
         self.iteration, self.seconds = 0, 0.0
 
-    @property
-    def iterations(self) -> int:
-        """How many iterations make up the training."""
-        return self.settings.iterations
-
-    @property
-    def method(self) -> Method:
-        """The method, with the coefficients of the first member."""
-        return self.methods[0]
-
     def _init(self, key: jax.Array) -> TrainState:
-        """The state of one member.
-
-        Not compiled as a whole: orthogonal weights need LAPACK, and a compiled function with several calls of it was
-        seen to wait for ever on a machine with two cores.
-        """
+        # Not compiled as a whole: orthogonal weights need LAPACK, and a compiled function with several calls of it was
+        # seen to wait for ever on a machine with two cores.
         key_copies, key_learner = jax.random.split(key)
         copies = self.simulator.start(key_copies, self.settings.copies)
         return self.learner.init(key_learner, self.method, copies)
@@ -125,20 +99,14 @@ class Trainer:
         while self.iteration < self.iterations:
             yield self.step()
 
-    def fit(self, callbacks: Sequence[Callback] = ()) -> None:
-        """Train to the end, or until a callback returns False."""
-        for progress in self:
-            if any([callback(progress) is False for callback in callbacks]):  # noqa: C419 - all of them are told
-                return
-
     def agents(self) -> list[Agent]:
         """The members as agents, with the policies that the method keeps."""
         return [self._agent(i) for i in range(len(self.members))]
 
     def _agent(self, i: int) -> Agent:
         state = jax.tree.map(lambda x: x[i], self.state)
-        method, simulator = self.methods[i], self.simulator
-        price, settings = method.metrics(state.method).get("price"), method.to_dict()
+        method, simulator, settings = self.methods[i], self.simulator, self.methods[i].to_dict()
+        price = method.metrics(state.method).get("price")
         about = About(
             env=simulator.name,
             parameters=simulator.parameters,
@@ -152,8 +120,8 @@ class Trainer:
             price=None if price is None else float(np.sum(price)),
             length=None if price is None or simulator.horizon is None else float(simulator.horizon),
         )
-        policy = Policy(state.kept, state.moments)
-        return Agent(about, self.settings, simulator.shape, policy, state.scale, env=simulator.source)
+        policy = Policy(state.weights if state.average is None else state.average, state.moments)
+        return Agent(about, self.settings, simulator.shape, policy, state.scale, simulator.source)
 
     def warning(self) -> str:
         """What a user should be told after the training; empty if nothing."""
@@ -171,15 +139,11 @@ class Trainer:
 
     def _refuse(self, metrics: Metrics) -> None:
         """Say which member diverged, and by what."""
-        bad = ~metrics.finite
-        member = int(np.flatnonzero(bad.any(axis=-1))[0])
-        cause = CAUSES[int(np.flatnonzero(bad[member])[0])]
-        advice = (
-            "The environment gave them so: look there."
-            if cause in GIVEN_CAUSES
-            else "A lower learning_rate or gradient_clip, or scale_values, may help."
-        )
-        who = f" (seed {self.members[member].seed})" if len(self.members) > 1 else ""
+        member, place = np.argwhere(~metrics.finite)[0]
+        cause, who = CAUSES[place], f" (seed {self.members[member].seed})" if len(self.members) > 1 else ""
+        advice = "A lower learning_rate or gradient_clip, or scale_values, may help."
+        if cause in GIVEN_CAUSES:
+            advice = "The environment gave them so: look there."
         raise DivergedError(
             f"{self._at()}{who}: the {cause} became infinite or NaN, before anything else did. {advice} The state "
             "before it is kept."
@@ -193,8 +157,7 @@ def _iteration(
     simulator: Simulator, learner: Learner, states: TrainState, methods: Method, seed: int
 ) -> tuple[TrainState, Metrics]:
     """Rollout and update of all members."""
-    states, rollouts = simulator.collect(learner, states, seed)
-    return _updated(learner, states, rollouts, methods)
+    return _updated(learner, *simulator.collect(learner, states, seed), methods)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -22,24 +22,20 @@ def to_arrays(tree: Any) -> dict[str, np.ndarray[Any, Any]]:
 
 def from_arrays(template: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     """The template's structure with the stored arrays as leaves; names, shapes and types must fit."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
-    missing = {_name(path) for path, _ in leaves} ^ set(arrays)
-    if missing:
-        raise MismatchError(
-            f"its arrays are not those of this version: {sorted(missing)[0]!r} is in only one of the two"
-        )
-    filled = []
-    for path, leaf in leaves:
-        name = _name(path)
-        stored = arrays[name]
-        shape, dtype = (leaf.shape, leaf.dtype)
+    names = {_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(template)}
+    if different := sorted(names ^ set(arrays)):
+        raise MismatchError(f"its arrays are not those of this version: {different[0]!r} is in only one of the two")
+
+    def filled(path: Any, leaf: Any) -> jax.Array:
+        stored = arrays[_name(path)]
         if _is_key(leaf):
-            filled.append(jax.random.wrap_key_data(jnp.asarray(stored)))
-            continue
-        if stored.shape != shape or stored.dtype != dtype:
-            raise MismatchError(f"{name!r} is {stored.dtype}{stored.shape} where {dtype}{shape} is needed")
-        filled.append(jnp.asarray(stored))
-    return jax.tree_util.tree_unflatten(structure, filled)
+            return jax.random.wrap_key_data(jnp.asarray(stored))
+        if (stored.shape, stored.dtype) != (leaf.shape, leaf.dtype):
+            need = f"{leaf.dtype}{leaf.shape}"
+            raise MismatchError(f"{_name(path)!r} is {stored.dtype}{stored.shape} where {need} is needed")
+        return jnp.asarray(stored)
+
+    return jax.tree_util.tree_map_with_path(filled, template)
 
 
 def _is_key(leaf: Any) -> bool:

@@ -98,8 +98,10 @@ def _bias_rows(part: CriterionResult, *, several: bool, named: bool) -> list[tup
     bias, around = part.bias, _around(part.bias.ci)
     if bias.estimate is None:
         return [(f"bias{of}", "not estimable")]
-    floor = "" if bias.noise_floor is None else f"expected from noise alone: {number(bias.noise_floor)}"
-    rows = [(f"observed bias{of}", number(bias.estimate), around if several else "", floor)]
+    notes = [] if bias.noise_floor is None else [f"expected from noise alone: {number(bias.noise_floor)}"]
+    notes += [f"without {', '.join(bias.left_out)}"] if bias.left_out else []
+    notes += ["unreliable: too few episodes carry the demand of a group"] if bias.reliable is False else []
+    rows = [(f"observed bias{of}", number(bias.estimate), around if several else "", "; ".join(notes))]
     if bias.debiased is not None:
         rows.append((f"debiased{of}", number(bias.debiased), "" if several else around, ""))
     return rows

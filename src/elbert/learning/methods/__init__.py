@@ -5,9 +5,12 @@ from typing import Any, TypeAlias
 
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.learning.methods.a_ppo import APPO
-from elbert.learning.methods.base import Clock, FunctionMethod, Method, weighed
-from elbert.learning.methods.bias_limit import BiasLimit, Choice, Controller
-from elbert.learning.methods.elbert_po import ElbertPO, fair_advantage
+from elbert.learning.methods.base import FunctionMethod as FunctionMethod
+from elbert.learning.methods.base import Method
+from elbert.learning.methods.bias_limit import BiasLimit as BiasLimit
+from elbert.learning.methods.bias_limit import Controller as Controller
+from elbert.learning.methods.elbert_po import ElbertPO
+from elbert.learning.methods.elbert_po import fair_advantage as fair_advantage
 from elbert.learning.methods.g_ppo import GPPO
 from elbert.learning.methods.r_ppo import RPPO
 
@@ -42,23 +45,3 @@ def get_method(name: str) -> type[Method]:
     if name.lower() == "ppo":  # nearest by letters would be r-ppo, which is another baseline
         raise InvalidInputError(f"No method is called {name!r}. Plain PPO is 'g-ppo'. Known: {', '.join(METHODS)}.")
     raise unknown_name("method", name, METHODS)
-
-
-__all__ = [
-    "APPO",
-    "GPPO",
-    "METHODS",
-    "RPPO",
-    "BiasLimit",
-    "Choice",
-    "Clock",
-    "Controller",
-    "ElbertPO",
-    "FunctionMethod",
-    "Method",
-    "MethodLike",
-    "fair_advantage",
-    "get_method",
-    "register",
-    "weighed",
-]

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from elbert.learning.estimates import Estimates
-from elbert.learning.methods.base import Method, RunningBiasDemand
+from elbert.learning.methods.base import Method
+from elbert.learning.methods.weighing import RunningBiasDemand
 from elbert.learning.settings import Setting
 
 

@@ -12,8 +12,9 @@ from elbert.errors import InvalidInputError
 from elbert.fairness.penalties import Penalty, penalty_slope, squared_bias
 from elbert.fairness.rates import DEFAULT_BETA, Totals
 from elbert.learning.estimates import Estimates
-from elbert.learning.methods.base import DemandWeight, Method, demand_advantage, filled_rates, linearised
+from elbert.learning.methods.base import Method
 from elbert.learning.methods.bias_limit import BiasLimit
+from elbert.learning.methods.weighing import DemandWeight, demand_advantage, filled_rates, linearised
 from elbert.learning.settings import Setting, Settings
 
 
@@ -64,11 +65,6 @@ class ElbertPO(Method):
                 "out, or set bias_kind."
             )
 
-    @property
-    def metric_beta(self) -> Any:
-        """The same temperature as in the penalty."""
-        return self.beta
-
     def advantage(self, estimates: Estimates, state: Any) -> jax.Array:
         """A - alpha * sum_g dh/dz_g (A_S,g / eta_D,g - eta_S,g / eta_D,g**2 A_D,g) + sum_g w_g A_D,g.   -> [...]
 
@@ -90,13 +86,8 @@ def fair_advantage(
 ) -> jax.Array:
     """A - alpha * sum_g slope_g * (A_S,g / eta_D,g - eta_S,g * A_D,g / eta_D,g**2).   -> [...]
 
-    Args:
-        reward: [...] advantage of the reward.
-        supply: [..., criteria, groups] advantages of the supplies.
-        demand: [..., criteria, groups] advantages of the demands.
-        eta: [criteria, groups] each, totals per episode. A group without demand has no rate and no part in the sum.
-        slope: [criteria, groups] dh/dz_g at the rates eta_S / eta_D.
-        alpha: weight of the penalty h.
+    The advantages are [...] of the reward, [..., criteria, groups] of supplies and demands. The totals eta per episode
+    and the slopes dh/dz_g at their rates are [criteria, groups] each. A group without demand has no part in the sum.
     """
     weights, axes = linearised(eta, slope), ((-2, -1), (0, 1))
     return reward - alpha * (jnp.tensordot(supply, weights.supply, axes) - jnp.tensordot(demand, weights.demand, axes))

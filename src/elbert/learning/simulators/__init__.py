@@ -11,18 +11,10 @@ from gymnasium.vector import AutoresetMode
 from elbert.envs import World, WorldEnv, WorldVectorEnv, get_entry, plain_parameters
 from elbert.envs.gym_strict import StrictEnv
 from elbert.errors import InvalidInputError
-from elbert.learning.simulators.base import Environment, Episodes, Simulator, SingleEnv
+from elbert.learning.simulators.base import Environment, Simulator, SingleEnv
+from elbert.learning.simulators.base import Episodes as Episodes
 from elbert.learning.simulators.compiled import CompiledSimulator
 from elbert.learning.simulators.host import HostSimulator
-
-__all__ = [
-    "CompiledSimulator",
-    "Environment",
-    "Episodes",
-    "HostSimulator",
-    "Simulator",
-    "open_simulator",
-]
 
 
 @contextlib.contextmanager

@@ -1,9 +1,5 @@
 """Where experience comes from: compiled worlds and users' environments behind one signature.
 
-    start      where the copies stand before the first step
-    collect    many steps of every copy under a policy, episodes following one another: what is learned from
-    play       whole episodes, added up: what a policy is judged by
-
 A third kind of environment, say a remote one, would be one more class. Nobody else asks which kind it is.
 """
 
@@ -13,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium
 import jax
-import jax.numpy as jnp
 
 from elbert.envs import World
-from elbert.learning.estimates import Rollout
+from elbert.fairness.notions import Notion
 from elbert.learning.networks import Model, Shape
 from elbert.learning.policy import Policy
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout
 from elbert.progress import Tell
 
 SingleEnv: TypeAlias = gymnasium.Env[Any, Any]
@@ -35,19 +31,6 @@ class Episodes(NamedTuple):
     supply: Any  # [episodes, criteria, groups]
     demand: Any  # [episodes, criteria, groups]
 
-    @classmethod
-    def none(cls, episodes: int, criteria: int, groups: int, kind: Any) -> "Episodes":
-        """Sums before the first step, as arrays of `kind` (`numpy` or `jax.numpy`)."""
-        amounts = kind.zeros((episodes, criteria, groups), "float32" if kind is jnp else float)
-        return cls(amounts[:, 0, 0], amounts[:, 0, 0], amounts, amounts)
-
-    def with_step(self, step: Any, counted: Any, kind: Any) -> "Episodes":
-        """The sums with one step of every episode that is counted; `step` has reward, supply and demand."""
-        now = Episodes(step.reward, kind.ones(len(counted), self.length.dtype), step.supply, step.demand)
-        return jax.tree.map(
-            lambda total, x: total + kind.where(counted.reshape(-1, *(1,) * (x.ndim - 1)), x, 0.0), self, now
-        )
-
 
 class Simulator(ABC):
     """Where a policy acts."""
@@ -57,6 +40,7 @@ class Simulator(ABC):
     source: Environment  # what the user gave
     observation_shape: tuple[int, ...] | None  # of one observation; None if it is not a Box: those come flattened
     parameters: dict[str, Any] | None = None  # of a named world, ready for JSON; None for everything else
+    notion: Notion | None = None  # what its supply and demand mean, where that is known
     horizon: int | None = None  # steps of an episode, where that is known beforehand
     copies: int | None = None  # number of copies where it is fixed; None if any number can be had
     pure: bool = False  # whether `collect` can be compiled, once for equal simulators, with many members side by side
@@ -67,7 +51,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:
-        """A rollout of every member, [members, T, N, ...] each, and the states with where it left copies and keys.
+        """What is learned from: a rollout of every member, [members, T, N, ...] each, and the states after it.
 
         An ended episode is followed by a new one. Where new episodes begin with the rollout, totals of episodes under
         way begin again too. `seed`, the first member's, is for environments with a random generator of their own.
@@ -77,7 +61,7 @@ class Simulator(ABC):
     def play(
         self, model: Model, policy: Policy, episodes: int, seed: int, *, deterministic: bool, progress: Tell
     ) -> Episodes:
-        """Sums over this many whole episodes."""
+        """What a policy is judged by: sums over this many whole episodes."""
 
     def forget(self) -> None:  # noqa: B027 - most have nothing to forget
         """Drop episodes under way: the training goes on from a stored state."""

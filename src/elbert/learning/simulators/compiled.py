@@ -10,15 +10,14 @@ import numpy as np
 
 from elbert.envs import World
 from elbert.learning.distributions import distribution_for
-from elbert.learning.estimates import Rollout, restarted
 from elbert.learning.networks import Model, Shape
-from elbert.learning.policy import Policy, act
+from elbert.learning.policy import Policy, act, act_from_key
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout, Running
 from elbert.learning.simulators.base import Environment, Episodes, Simulator
 from elbert.progress import Progress, Tell, tell_nobody
 
-AT_ONCE = 1024
-"""Episodes that are played side by side."""
+AT_ONCE = 1024  # episodes that are played side by side
 
 
 class Copies(NamedTuple):
@@ -36,6 +35,7 @@ class CompiledSimulator(Simulator):
     def __init__(self, world: World, name: str, source: Environment, parameters: dict[str, Any] | None = None) -> None:
         """The world, its name for people, and what the user gave."""
         self.world, self.name, self.source, self.parameters = world, name, source, parameters
+        self.notion = world.benefit
         self.horizon, self.observation_shape = int(world.horizon), tuple(world.observation_space.shape)
         self.shape = Shape(
             observation=int(np.prod(self.observation_shape)),
@@ -66,7 +66,7 @@ class CompiledSimulator(Simulator):
             key, key_rollout, key_reset = jax.random.split(state.key, 3)
             if settings.reset_each_rollout:
                 fresh = start(world, key_reset, settings.copies)
-                state = state._replace(copies=fresh, running=restarted(state.running))
+                state = state._replace(copies=fresh, running=Running.none(*state.running.supply.shape))
             policy = Policy(state.weights, state.gathered)
             copies, rollout = collect(world, learner.model, policy, state.copies, key_rollout, settings.rollout)
             return state._replace(copies=copies, key=key), rollout
@@ -77,10 +77,7 @@ class CompiledSimulator(Simulator):
         self, model: Model, policy: Policy, episodes: int, seed: int, *, deterministic: bool, progress: Tell
     ) -> Episodes:
         """`AT_ONCE` episodes side by side."""
-
-        def play(key: jax.Array, count: int) -> Episodes:
-            return _play(self.world, model, policy, key, count, deterministic)
-
+        play = partial(_play, self.world, model, policy, deterministic)
         return play_in_chunks(play, episodes=episodes, seed=seed, progress=progress)
 
 
@@ -110,26 +107,18 @@ def collect(
         ended, moved = step.terminated | step.truncated, Copies(states, step.observation)
 
         def with_resets() -> Copies:
-            return jax.tree.map(
-                lambda new, old: jnp.where(ended.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
-                start(world, key_reset, count),
-                moved,
-            )
+            fresh = start(world, key_reset, count)
+            return jax.tree.map(lambda new, old: jnp.where(_rows(ended, new), new, old), fresh, moved)
 
         after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: moved)
-        shown = Rollout(
+        return after, Rollout.of(
+            step,
             observation=flat,
             next_observation=step.observation.reshape(count, -1),
             action=action,
             log_prob=log_prob,
-            reward=step.reward,
-            supply=step.supply,
-            demand=step.demand,
-            terminated=step.terminated,
-            truncated=step.truncated,
             counted=jnp.ones(count, bool),
         )
-        return after, shown
 
     return jax.lax.scan(step_all, copies, (noise, keys, resets))
 
@@ -146,11 +135,13 @@ def play(world: World, act: Callable[[jax.Array, Copies], Any], key: jax.Array, 
         key_noise, key_steps = jax.random.split(jax.random.fold_in(key_course, time))
         keys = jax.random.split(key_steps, count)
         states, step = jax.vmap(world.step)(keys, copies.states, act(key_noise, copies))
-        sums = sums.with_step(step, alive, jnp)
+        now = Episodes(step.reward, jnp.ones(count), step.supply, step.demand)
+        sums = jax.tree.map(lambda total, x: total + jnp.where(_rows(alive, x), x, 0.0), sums, now)
         return Copies(states, step.observation), sums, alive & ~(step.terminated | step.truncated), time + 1
 
-    nothing = Episodes.none(count, len(world.benefit.criteria), world.groups, jnp)
-    begin = (start(world, key_start, count), nothing, jnp.ones(count, bool), jnp.zeros((), jnp.int32))
+    none, each = jnp.zeros(count), jnp.zeros((count, len(world.benefit.criteria), world.groups))
+    sums = Episodes(none, none, each, each)
+    begin = (start(world, key_start, count), sums, jnp.ones(count, bool), jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(going, step_all, begin)[1]
 
 
@@ -168,15 +159,19 @@ def play_in_chunks(
     return Episodes(*(np.concatenate(sums)[:episodes].astype(float) for sums in zip(*played, strict=True)))
 
 
+def _rows(flags: jax.Array, like: jax.Array) -> jax.Array:
+    """A flag for every row, with the axes of an array. [N], [N, ...] -> [N, 1, ...]"""
+    return flags.reshape(-1, *(1,) * (like.ndim - 1))
+
+
 _start = jax.jit(start, static_argnums=2)
 
 
-@partial(jax.jit, static_argnums=(1, 4, 5))
-def _play(world: World, model: Model, policy: Policy, key: jax.Array, count: int, deterministic: bool) -> Episodes:
+@partial(jax.jit, static_argnums=(1, 3, 5))
+def _play(world: World, model: Model, policy: Policy, deterministic: bool, key: jax.Array, count: int) -> Episodes:
     def acts(key: jax.Array, copies: Copies) -> jax.Array:
-        noise = model.distribution.noise(key, (count,))
         flat = copies.observations.reshape(count, -1)
-        return model.distribution.to_env(act(model, policy, flat, noise, deterministic=deterministic).action)
+        return model.distribution.to_env(act_from_key(model, policy, flat, key, deterministic)[0])
 
     return play(world, acts, key, count)
 

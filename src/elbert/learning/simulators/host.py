@@ -9,15 +9,14 @@ import numpy as np
 from elbert.envs.gym_infos import VectorSteps
 from elbert.errors import InvalidInputError
 from elbert.learning.distributions import distribution_for
-from elbert.learning.estimates import Rollout, restarted
 from elbert.learning.networks import Model, Shape
 from elbert.learning.policy import Policy, act_from_key
 from elbert.learning.ppo import Learner, TrainState
+from elbert.learning.rollouts import Rollout, Running
 from elbert.learning.simulators.base import Environment, Episodes, Simulator
 from elbert.progress import Progress, Tell
 
-LONGEST_EPISODE = 100_000
-"""Steps after which an episode counts as one that never ends."""
+LONGEST_EPISODE = 100_000  # steps after which an episode counts as one that never ends
 
 
 class HostSimulator(Simulator):
@@ -47,7 +46,8 @@ class HostSimulator(Simulator):
         """Step by step on the host, for the only member."""
         if learner.settings.reset_each_rollout or self._observations is None:
             self._restart(seed, int(states.iteration[0]))
-            states = states._replace(running=restarted(states.running))
+            fresh = Running.none(*states.running.supply.shape[1:])
+            states = states._replace(running=jax.tree.map(lambda x: x[None], fresh))
         policy = jax.tree.map(lambda x: x[0], Policy(states.weights, states.gathered))
         keys = jax.random.split(jax.random.fold_in(states.key[0], 1), learner.settings.rollout)
         rows = [self._step(learner.model, policy, key) for key in keys]
@@ -58,29 +58,30 @@ class HostSimulator(Simulator):
     ) -> Episodes:
         """Every copy plays the same number of episodes, so that short ones are not preferred."""
         self._restart(seed)
-        count = self._steps.copies
+        count, key, time = self._steps.copies, jax.random.key(seed), 0
         rounds = -(-episodes // count)
-        nothing = Episodes.none(count, len(self.shape.criteria), self.shape.groups, np)
-        sums, ended_at = nothing, np.zeros(count, int)
-        played: list[list[Any]] = [[None] * count for _ in range(rounds)]
-        key, time = jax.random.key(seed), 0
-        while (ended_at < rounds).any():
+        amounts = (rounds, count, *self.shape.benefits)
+        sums = Episodes(*(np.zeros(shape) for shape in (amounts[:2], amounts[:2], amounts, amounts)))
+        done = np.zeros(count, int)  # episodes of each copy
+        while (done < rounds).any():
             step = self._step(model, policy, jax.random.fold_in(key, time), deterministic)
             time += 1
-            sums = sums.with_step(step, (ended_at < rounds) & step.counted, np)
-            over = np.flatnonzero((step.terminated | step.truncated) & (ended_at < rounds))
-            for copy in over:
-                played[ended_at[copy]][copy] = [total[copy].copy() for total in sums]
-                for total in sums:
-                    total[copy] = 0.0
-            ended_at[over] += 1
-            if over.size:
-                progress(Progress("evaluating", min(episodes, int(ended_at.sum())), episodes, "episodes"))
-            self._check_ends(sums)
+            live = np.flatnonzero((done < rounds) & step.counted)
+            for total, x in zip(sums, (step.reward, np.ones(count), step.supply, step.demand), strict=True):
+                total[done[live], live] += x[live]
+            longest = int(sums.length.max())
+            if longest >= LONGEST_EPISODE:
+                raise InvalidInputError(
+                    f"An episode of {self.name} has not ended after {longest:,} steps. A policy is judged by whole "
+                    "episodes: let them end, or wrap the environment in gymnasium.wrappers.TimeLimit."
+                )
+            over = step.ended & (done < rounds)
+            done += over
+            if over.any():
+                progress(Progress("evaluating", min(episodes, int(done.sum())), episodes, "episodes"))
         self.forget()
         # round by round, so that leaving out the surplus leaves out the last round's
-        rows = [sums for episodes_of_round in played for sums in episodes_of_round][:episodes]
-        return Episodes(*(np.stack(columns) for columns in zip(*rows, strict=True)))
+        return Episodes(*(total.reshape(-1, *total.shape[2:])[:episodes] for total in sums))
 
     def _restart(self, *seed: int) -> None:
         """New episodes. The seed is hashed: Gymnasium gives copy i the seed + i, and neighbours would share them."""
@@ -93,23 +94,11 @@ class HostSimulator(Simulator):
         action, log_prob = (np.asarray(x) for x in act_from_key(model, policy, before, key, deterministic))
         step = self._steps.step(model.distribution.to_env(action))
         self._observations = step.next_observation
-        return Rollout(
+        return Rollout.of(
+            step,
             observation=before,
             next_observation=step.final_observation,
             action=action,
             log_prob=log_prob,
-            reward=step.reward,
-            supply=step.supply,
-            demand=step.demand,
-            terminated=step.terminated,
-            truncated=step.truncated,
             counted=step.counted,
         )
-
-    def _check_ends(self, sums: Episodes) -> None:
-        longest = int(sums.length.max())
-        if longest >= LONGEST_EPISODE:
-            raise InvalidInputError(
-                f"An episode of {self.name} has not ended after {longest:,} steps. A policy is judged by whole "
-                "episodes: let them end, or wrap the environment in gymnasium.wrappers.TimeLimit."
-            )
