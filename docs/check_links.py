@@ -1,4 +1,4 @@
-"""Check the built site: every link and picture inside it exists, every anchor too, and nothing is loaded from elsewhere.
+"""Check the built site: links, pictures and anchors exist inside it, and nothing is loaded from elsewhere.
 
 python docs/check_links.py site
 """

@@ -25,12 +25,7 @@ import jax.numpy as jnp
 
 from elbert.errors import InvalidInputError
 from elbert.learning.estimates import Estimates, Window
-from elbert.learning.methods.weighing import DemandWeight as DemandWeight
 from elbert.learning.methods.weighing import RunningBiasDemand
-from elbert.learning.methods.weighing import demand_advantage as demand_advantage
-from elbert.learning.methods.weighing import deviation_of as deviation_of
-from elbert.learning.methods.weighing import filled_rates as filled_rates
-from elbert.learning.methods.weighing import linearised as linearised
 from elbert.learning.settings import Declared, Settings
 
 

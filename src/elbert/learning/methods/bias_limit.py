@@ -33,16 +33,9 @@ import numpy as np
 from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals, ratio, soft_bias
 from elbert.learning.estimates import Estimates, Window
-from elbert.learning.methods.base import (
-    Clock,
-    DemandWeight,
-    Method,
-    demand_advantage,
-    deviation_of,
-    filled_rates,
-    linearised,
-)
+from elbert.learning.methods.base import Clock, Method
 from elbert.learning.methods.rate_tracker import RateTracker, spread_of
+from elbert.learning.methods.weighing import DemandWeight, demand_advantage, deviation_of, filled_rates, linearised
 from elbert.learning.settings import Setting, Settings
 
 
