@@ -110,16 +110,16 @@ def test_what_makes_no_sense_is_refused(make, message):
 @pytest.mark.parametrize(
     ("name", "action", "message"),
     [
-        ("lending", 2, r"The action 2 is not a choice. Give whole numbers, as Discrete\(2\) says"),
-        ("lending", -1, "not a choice"),
-        ("lending", 0.5, "not a choice"),
-        ("lending", [1], r"The action has shape \(1,\)"),
-        ("lending", None, "not a choice"),
-        ("infectious", 35, "not a choice"),
-        ("attention", [0, 0, 0], r"shape \(3,\). Give shape \(5,\)"),
-        ("attention", [0, 0, 0, 0, np.nan], "not made of finite numbers"),
-        ("attention", ["a"] * 5, "not made of finite numbers"),
-        ("attention", [[0], 1, 2, 3, 4], "The action is not an array"),
+        ("lending", 2, r"The action is 2. Give whole numbers of shape \(\), as Discrete\(2\) says"),
+        ("lending", -1, "Give whole numbers"),
+        ("lending", 0.5, "Give whole numbers"),
+        ("lending", [1], r"The action is \[1\]. Give whole numbers of shape \(\)"),
+        ("lending", None, "Give whole numbers"),
+        ("infectious", 35, "Give whole numbers"),
+        ("attention", [0, 0, 0], r"Give finite numbers of shape \(5,\)"),
+        ("attention", [0, 0, 0, 0, np.nan], "Give finite numbers"),
+        ("attention", ["a"] * 5, "Give finite numbers"),
+        ("attention", [[0], 1, 2, 3, 4], "The action is .*Give finite numbers"),
     ],
 )
 def test_actions_are_checked(name, action, message):

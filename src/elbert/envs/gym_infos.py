@@ -54,6 +54,11 @@ def stepping(mode: AutoresetMode, ended_before: Mask) -> Mask:
     return ~ended_before if mode is AutoresetMode.NEXT_STEP else np.ones_like(ended_before)
 
 
+def resets_after(mode: AutoresetMode, ended: Mask) -> bool:
+    """Whether a step that ends these copies' episodes also resets them."""
+    return mode is AutoresetMode.SAME_STEP and bool(ended.any())
+
+
 def ended_after(mode: AutoresetMode, ended: Mask) -> Mask:
     """Which copies stand at the end of an episode when the step is over. [copies] bool"""
     return np.zeros_like(ended) if mode is AutoresetMode.SAME_STEP else ended
@@ -108,8 +113,10 @@ def with_benefits(
     return {**infos, **masked(stepped & ~ended), "final_info": final, "_final_info": ended.copy()}
 
 
-def final_entries(observations: np.ndarray[Any, Any], ended: Mask) -> dict[str, Any]:
-    """The entries of a SameStep info that hold the last observations of ended episodes."""
+def final_entries(mode: AutoresetMode, observations: np.ndarray[Any, Any], ended: Mask) -> dict[str, Any]:
+    """The entries of an info that hold the last observations of ended episodes, where this mode has them."""
+    if not resets_after(mode, ended):
+        return {}
     final = np.full(len(ended), None, dtype=object)
     for i in np.flatnonzero(ended):
         final[i] = np.array(observations[i])

@@ -14,8 +14,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import gymnasium
 
 from elbert.envs.attention import Attention
-from elbert.envs.gym_env import Draw, WorldEnv
-from elbert.envs.gym_vector_env import WorldVectorEnv
+from elbert.envs.gym_env import Draw, WorldEnv, WorldVectorEnv
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.parameters import plain_parameters
