@@ -138,8 +138,8 @@ VECTOR_FLAWS: list[tuple[dict[str, Any], str]] = [
         {"info": PAIR | {"final_info": {key: np.ones((2, 2)) for key in PAIR}, "final_obs": [[0], None]}, **SAME},
         "had 3 groups .* and then 2",
     ),
-    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a | b, i)}, "returned 4 things"),
-    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a, b, None)}, "the last is NoneType"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a | b, i)}, r"returned \(ndarray, ndarray, ndarray, dict\)"),
+    ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a, b, None)}, r"NoneType\). It must return"),
     ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, np.zeros(3), a, b, i)}, "The reward is array"),
     ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, ["1", "2"], a, b, i)}, "The reward is"),
     ({"info": PAIR, "flaw": lambda o, r, a, b, i: (o, r, a.astype(int), b, i)}, "terminated has dtype int"),
@@ -156,9 +156,9 @@ UNUSABLE_SPACES = [
 ]
 
 FLAWS = {
-    "four values": (lambda o, r, a, b, i: (o, r, a or b, i), "returned 4 things. It must return five"),
-    "nothing": (lambda *_: None, "returned nothing. Is a return missing"),
-    "info is None": (lambda o, r, a, b, i: (o, r, a, b, None), "the last is NoneType"),
+    "four values": (lambda o, r, a, b, i: (o, r, a or b, i), r"bool, dict\). It must return"),
+    "nothing": (lambda *_: None, "returned NoneType. It must return"),
+    "info is None": (lambda o, r, a, b, i: (o, r, a, b, None), r"NoneType\). It must return"),
     "reward is text": (lambda o, r, a, b, i: (o, "3", a, b, i), "The reward is '3'"),
     "reward is None": (lambda o, r, a, b, i: (o, None, a, b, i), "The reward is None"),
     "reward is an array": (lambda o, r, a, b, i: (o, np.ones(1), a, b, i), "The reward is array"),

@@ -11,9 +11,8 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 
 from elbert.checks import as_seed, as_whole
 from elbert.envs.gym_env import WorldEnv
-from elbert.envs.gym_infos import VectorStep, VectorSteps
-from elbert.envs.gym_returns import KEYS, as_float32, check_finite
-from elbert.envs.gym_strict import EnvCheckError, StrictEnv
+from elbert.envs.gym_infos import VectorSteps
+from elbert.envs.gym_returns import KEYS, EnvCheckError, StrictEnv, as_float32, check_finite
 from elbert.envs.registry import get_entry
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
@@ -85,10 +84,17 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
     if missing:
         raise EnvCheckError([f"It has no {' and no '.join(missing)}. Set it in __init__."])
     many = isinstance(env, gymnasium.vector.VectorEnv)
-    watched = None if many else _Watched(StrictEnv(env, thorough=True))
-    _check_repetition(env, watched, min(REPEATED_STEPS, steps), start)
-    supply, demand, made, episodes = _totals(_walk(env, watched, steps, start))
-    in_place = [IN_PLACE] if watched is not None and watched.changed else []
+    strict = None if many else StrictEnv(env, thorough=True)
+    once, again = (list(_walk(env, strict, min(REPEATED_STEPS, steps), start)) for _ in range(2))
+    if not all(np.array_equal(*pair) for rows in zip(once, again, strict=True) for pair in zip(*rows, strict=True)):
+        raise EnvCheckError(
+            [
+                f"Two runs with reset(seed={start}) and the same actions differ. Take all randomness from "
+                "self.np_random (call super().reset(seed=seed) first), so that results can be repeated."
+            ]
+        )
+    supply, demand, made, episodes = _totals(_walk(env, strict, steps, start))
+    in_place = [IN_PLACE] if strict is not None and strict.changed_in_place else []
     return EnvReport(
         copies=env.num_envs if many else None,
         criteria=supply.shape[0],
@@ -131,29 +137,11 @@ def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
     return notes
 
 
-class _Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Notices arrays in an info that are those of the step before, changed: who keeps them sees them change."""
-
-    changed = False
-    _held: tuple[tuple[Any, Any], ...] = ()  # (the array itself, a copy of what it held)
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """As the environment's own."""
-        result = self.env.step(action)
-        now = tuple((result[4][key], np.array(result[4][key])) for key in KEYS)
-        self.changed = self.changed or any(
-            np.shares_memory(new, old) and not np.array_equal(new, as_it_was)
-            for (new, _), (old, as_it_was) in zip(now, self._held, strict=False)
-        )
-        self._held = now
-        return result
-
-
-def _walk(env: Any, watched: _Watched | None, count: int, seed: int) -> Iterator[VectorStep]:
-    """Steps with random actions from a seeded reset; a single environment is watched as a vector of one copy."""
+def _walk(env: Any, strict: StrictEnv | None, count: int, seed: int) -> Iterator[Any]:
+    """(observations,) of a seeded reset, then steps with random actions. One environment is a vector of one copy."""
     space, vector, sample = env.action_space, env, env.action_space.sample
-    if watched is not None:
-        vector = _explained(lambda: SyncVectorEnv([lambda: watched], autoreset_mode=AutoresetMode.DISABLED), "reset")
+    if strict is not None:
+        vector = _explained(lambda: SyncVectorEnv([lambda: strict], autoreset_mode=AutoresetMode.DISABLED), "reset")
         vector.closed = True  # the environment is the user's to close
 
         def sample() -> Any:
@@ -161,7 +149,7 @@ def _walk(env: Any, watched: _Watched | None, count: int, seed: int) -> Iterator
 
     space.seed(seed)
     steps = VectorSteps(vector, thorough=True)
-    _explained(lambda: steps.reset(seed), "reset")
+    yield (_explained(lambda: steps.reset(seed), "reset"),)
     for _ in range(count):
         yield _explained(lambda: steps.step(sample()), "step")
 
@@ -178,23 +166,11 @@ def _explained(call: Callable[[], Any], name: str) -> Any:
         raise EnvCheckError([f"{name}() failed with {type(error).__name__}: {error}"]) from error
 
 
-def _check_repetition(env: Any, watched: _Watched | None, count: int, seed: int) -> None:
-    """Refuse an environment whose steps differ after the same seed and actions."""
-    first, second = (list(_walk(env, watched, count, seed)) for _ in range(2))
-    for step, repeated in zip(first, second, strict=True):
-        if not all(np.array_equal(values, again) for values, again in zip(step, repeated, strict=True)):
-            raise EnvCheckError(
-                [
-                    f"Two runs with reset(seed={seed}) and the same actions differ. Take all randomness from "
-                    "self.np_random (call super().reset(seed=seed) first), so that results can be repeated."
-                ]
-            )
-
-
-def _totals(walk: Iterator[VectorStep]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int, int]:
+def _totals(walk: Iterator[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int, int]:
     """(supply, demand), [criteria, groups] each, over all steps of all copies; how many steps; how many episodes."""
     totals: dict[str, Any] = dict.fromkeys(KEYS, 0.0)
     steps = episodes = 0
+    next(walk)
     for step in walk:
         totals = {key: total + getattr(step, key).sum(axis=0, dtype=float) for key, total in totals.items()}
         steps += int(step.counted.sum())

@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from elbert.envs.gym_returns import (
-    Benefits,
+    KEYS,
     as_flags,
     as_float32,
     as_reward,
@@ -27,10 +27,9 @@ from elbert.envs.gym_returns import (
     check_finite,
     check_spaces,
     check_within,
-    five_values,
     flat_observations,
+    returned,
     same_groups,
-    two_values,
 )
 from elbert.errors import InvalidInputError
 
@@ -64,42 +63,28 @@ def ended_after(mode: AutoresetMode, ended: Mask) -> Mask:
     return np.zeros_like(ended) if mode is AutoresetMode.SAME_STEP else ended
 
 
-def vector_benefits(info: Mapping[str, Any], *, mode: AutoresetMode, ended: Mask, ended_before: Mask) -> Benefits:
-    """Supply and demand of one step of many copies, checked. [copies, criteria, groups]
+def vector_benefits(info: Mapping[str, Any], mode: AutoresetMode, *, ended: Mask, stepped: Mask) -> Any:
+    """Supply and demand of one step of many copies, checked. ([copies, criteria, groups], the same), 0 without a step
 
     Args:
         info: of the step.
-        mode: the environment's `metadata["autoreset_mode"]`.
+        mode: the environment's autoreset mode.
         ended: [copies] whether this step ended the copy's episode.
-        ended_before: [copies] whether the step before did.
+        stepped: [copies] whether the copy made a step. If none did, the result is None.
     """
-    if mode is AutoresetMode.SAME_STEP and ended.any():
-        final = benefit_rows(_final_info(info), ended, 'info["final_info"]')
-        running = final if ended.all() else benefit_rows(info, ~ended)
-        for last, other in zip(final, running, strict=True):
-            same_groups(last.shape[1:], other.shape[1:])
-        supply, demand = (np.where(as_rows(ended, f), f, r) for f, r in zip(final, running, strict=True))
-        return Benefits(supply, demand, np.ones_like(ended))
-    counted = stepping(mode, ended_before)
-    if not counted.any():
-        return Benefits(np.zeros((len(ended), 0, 0)), np.zeros((len(ended), 0, 0)), counted)
-    supply, demand = benefit_rows(info, counted)
-    return Benefits(supply * as_rows(counted, supply), demand * as_rows(counted, demand), counted)
+    sources = [("info", info, stepped)]
+    if resets_after(mode, ended):
+        sources = [("info", info, stepped & ~ended), ('info["final_info"]', _final_info(info), ended)]
+    parts = [benefit_rows(entries, rows, name) for name, entries, rows in sources if rows.any()]
+    for supply, _ in parts:
+        same_groups(supply.shape[1:], parts[0][0].shape[1:])
+    return tuple(sum(amounts) for amounts in zip(*parts, strict=True)) or None
 
 
 def with_benefits(
     infos: Mapping[str, Any], mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mask, stepped: Mask
 ) -> dict[str, Any]:
-    """The infos of a step with its benefits added, where a reader of this mode looks for them.
-
-    Args:
-        infos: of the step.
-        mode: the environment's autoreset mode.
-        supply: [copies, ...] of the step that each copy made, whether or not it ended an episode.
-        demand: the same shape.
-        ended: [copies] whether the step ended the copy's episode.
-        stepped: [copies] whether the copy made a step.
-    """
+    """The infos of a step with its benefits, [copies, ...] each, added where `vector_benefits` looks for them."""
 
     def masked(mask: Mask) -> dict[str, Any]:
         if not mask.any():
@@ -107,7 +92,7 @@ def with_benefits(
         rows = as_rows(mask, supply)
         return {"supply": supply * rows, "_supply": mask.copy(), "demand": demand * rows, "_demand": mask.copy()}
 
-    if mode is not AutoresetMode.SAME_STEP or not ended.any():
+    if not resets_after(mode, ended):
         return {**infos, **masked(stepped)}
     final = {**_final_info(infos), **masked(ended)}
     return {**infos, **masked(stepped & ~ended), "final_info": final, "_final_info": ended.copy()}
@@ -125,7 +110,7 @@ def final_entries(mode: AutoresetMode, observations: np.ndarray[Any, Any], ended
 
 def last_observations(env: VectorEnv, observations: Any, infos: Mapping[str, Any], ended: Mask) -> Any:
     """Observations (of any space) as they were when the step was made, before any copy was reset."""
-    if autoreset_mode(env) is not AutoresetMode.SAME_STEP or not ended.any():
+    if not resets_after(autoreset_mode(env), ended):
         return observations
     final = _final_observations(infos, ended)
     rows = [final[i] if ended[i] else row for i, row in enumerate(iterate(env.observation_space, observations))]
@@ -135,8 +120,8 @@ def last_observations(env: VectorEnv, observations: Any, infos: Mapping[str, Any
 
 def last_infos(env: VectorEnv, infos: Mapping[str, Any], ended: Mask) -> Mapping[str, Any]:
     """Infos as they were when the step was made, before any copy was reset."""
-    same = autoreset_mode(env) is AutoresetMode.SAME_STEP and ended.any()
-    return merged_infos(infos, _final_info(infos), ended) if same else infos
+    resets = resets_after(autoreset_mode(env), ended)
+    return merged_infos(infos, _final_info(infos), ended) if resets else infos
 
 
 def merged_infos(infos: Mapping[str, Any], others: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
@@ -182,7 +167,6 @@ def _final_observations(info: Mapping[str, Any], ended: Mask) -> Any:
 class VectorStep(NamedTuple):
     """One step of N copies, as it was before any reset."""
 
-    observation: np.ndarray[Any, Any]  # [N, observation] float32, before the step
     final_observation: np.ndarray[Any, Any]  # [N, observation] float32, after the step, before any reset
     next_observation: np.ndarray[Any, Any]  # [N, observation] float32, what the policy sees next, after resets
     reward: np.ndarray[Any, Any]  # [N] float32, 0 where not counted
@@ -201,79 +185,60 @@ class VectorSteps:
     """
 
     def __init__(self, env: VectorEnv, *, thorough: bool = False) -> None:
-        """The environment; nothing is checked or reset yet. `thorough`: observations must also lie in their space."""
-        self.env, self._thorough = env, thorough
-        self.copies = env.num_envs
-        self._shape: tuple[int, ...] | None = None
-        self._observation: np.ndarray[Any, Any] | None = None
-        self._ended = np.zeros(self.copies, bool)
+        """The environment; nothing is reset yet. `thorough`: observations must also lie in their space."""
+        self.env, self.copies, self._thorough = env, env.num_envs, thorough
+        self._shape: tuple[int, ...] | None = None  # (criteria, groups), known after the first step
+        self._ended: Mask | None = None  # copies that stand at the end of an episode; None before a reset
 
-    @property
-    def observation_size(self) -> int:
-        """How many numbers one flattened observation has."""
-        check_spaces(self.env.single_observation_space, self.env.single_action_space)
-        return int(gymnasium.spaces.flatdim(self.env.single_observation_space))
-
-    @property
-    def criteria(self) -> tuple[str, ...]:
-        """Names of the criteria that the environment reports, known after the first step."""
-        count = self._known_shape()[0]
-        return ("benefit rate",) if count == 1 else tuple(f"criterion {c}" for c in range(count))
-
-    @property
-    def groups(self) -> int:
-        """How many groups the environment reports, known after the first step."""
-        return self._known_shape()[1]
-
-    def probe(self) -> None:
-        """Learn the criteria and groups from one step, which belongs to no episode that counts: `reset` after it."""
+    def probe(self) -> tuple[int, tuple[str, ...], int]:
+        """Size of an observation, criteria and groups, from one step that counts in no episode: `reset` after it."""
         if self._shape is None:
             self.reset(seed=0)
             self.step(self.env.action_space.sample())
-            self._observation = None
+            self._ended = None
+        assert self._shape is not None
+        count, groups = self._shape
+        criteria = ("benefit rate",) if count == 1 else tuple(f"criterion {c}" for c in range(count))
+        return int(gymnasium.spaces.flatdim(self.env.single_observation_space)), criteria, groups
 
     def reset(self, seed: int) -> np.ndarray[Any, Any]:
         """Start new episodes in all copies. Returns the observations, [N, observation] float32."""
         check_spaces(self.env.single_observation_space, self.env.single_action_space)
-        self._observation = self._reset(seed=seed)
         self._ended = np.zeros(self.copies, bool)
-        return self._observation
+        return self._reset(seed=seed)
 
     def step(self, actions: Any) -> VectorStep:
         """One step of every copy, with actions as the environment takes them, [N, ...]."""
-        if self._observation is None:
+        if self._ended is None:
             raise InvalidInputError("step() was called before reset(seed). Call reset to start the episodes.")
         mode = autoreset_mode(self.env)
-        result = five_values(called(lambda: self.env.step(actions), "step"))
-        observations, reward, terminated, truncated, info = result
+        observations, reward, terminated, truncated, info = returned(lambda: self.env.step(actions), "step")
         terminated = as_flags(terminated, "terminated", (self.copies,))
         truncated = as_flags(truncated, "truncated", (self.copies,))
-        ended = terminated | truncated
-        benefits = vector_benefits(info, mode=mode, ended=ended, ended_before=self._ended)
-        before, last = self._observation, last_observations(self.env, observations, info, ended)
+        ended, stepped = terminated | truncated, stepping(mode, self._ended)
+        supply, demand = self._amounts(vector_benefits(info, mode, ended=ended, stepped=stepped))
+        last = last_observations(self.env, observations, info, ended)
         after = final = self._flat(observations, "step()")
         if last is not observations:
             final = self._flat(last, "step(), in its last steps of episodes,")
-        rewards = np.where(benefits.counted, as_float32(as_reward(reward, (self.copies,))), np.float32(0))
+        rewards = np.where(stepped, as_float32(as_reward(reward, (self.copies,))), np.float32(0))
         check_finite(rewards, "reward")
-        supply, demand = self._amounts(benefits)
-        resets = mode is AutoresetMode.DISABLED and ended.any()
-        self._observation = self._reset(options={"reset_mask": ended.copy()}) if resets else after
+        if mode is AutoresetMode.DISABLED and ended.any():
+            after = self._reset(options={"reset_mask": ended.copy()})
         self._ended = ended_after(mode, ended)
         return VectorStep(
-            observation=before,
             final_observation=final,
-            next_observation=self._observation,
+            next_observation=after,
             reward=rewards,
             supply=supply,
             demand=demand,
             terminated=terminated,
             truncated=truncated,
-            counted=benefits.counted,
+            counted=stepped,
         )
 
     def _reset(self, **arguments: Any) -> np.ndarray[Any, Any]:
-        observations, _ = two_values(called(lambda: self.env.reset(**arguments), "reset"))
+        observations, _ = returned(lambda: self.env.reset(**arguments), "reset")
         return self._flat(observations, "reset()")
 
     def _flat(self, observations: Any, name: str) -> np.ndarray[Any, Any]:
@@ -284,18 +249,13 @@ class VectorSteps:
         check_finite(flat, "observation")
         return flat
 
-    def _amounts(self, benefits: Benefits) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _amounts(self, benefits: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """Supply and demand in the shape of all steps; zeros where no copy made a step. [N, criteria, groups] each"""
-        if benefits.counted.any():
-            self._shape = same_groups(benefits.supply.shape[1:], self._shape)
-            supply, demand = as_float32(benefits.supply), as_float32(benefits.demand)
-            check_finite(supply, "supply")
-            check_finite(demand, "demand")
-            return supply, demand
-        none = np.zeros((self.copies, *self._known_shape()), np.float32)
-        return none, none.copy()
-
-    def _known_shape(self) -> tuple[int, ...]:
-        if self._shape is None:
-            raise InvalidInputError("Criteria and groups are known after the first step. Call probe() or step().")
-        return self._shape
+        if benefits is None:
+            assert self._shape is not None
+            benefits = np.zeros((2, self.copies, *self._shape))
+        self._shape = same_groups(benefits[0].shape[1:], self._shape)
+        amounts = tuple(as_float32(values) for values in benefits)
+        for name, values in zip(KEYS, amounts, strict=True):
+            check_finite(values, name)
+        return amounts
