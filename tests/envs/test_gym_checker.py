@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import elbert
 from elbert.envs import EnvCheckError, check_env
-from elbert.envs.gym_infos import vector_benefits
+from elbert.envs.gym_returns import benefit_rows
 from elbert.errors import InvalidInputError
 
 from .own import VECTOR_FLAWS, Flawed, FlawedVector, clinic
@@ -52,9 +52,12 @@ def test_a_good_environment_is_told_so():
             {"step": lambda o, r, a, b, i: (o, r, a, b, None)},
             r"bool, NoneType\). It must return .* where info is a dictionary",
         ),
-        ({"step": lambda o, r, a, b, i: (o, r, a, np.zeros(2, bool), i)}, r"truncated has dtype bool and shape \(2,\)"),
-        ({"step": lambda o, r, a, b, i: (o, r, int(a), b, i)}, "terminated has dtype int64"),
-        ({"step": lambda o, r, a, b, i: (o, None, a, b, i)}, "The reward is None"),
+        (
+            {"step": lambda o, r, a, b, i: (o, r, a, np.zeros(2, bool), i)},
+            r"truncated is array\(\[False, False\]\). Give bools .*of shape \(\)",
+        ),
+        ({"step": lambda o, r, a, b, i: (o, r, int(a), b, i)}, "terminated is 0. Give bools"),
+        ({"step": lambda o, r, a, b, i: (o, None, a, b, i)}, "The step's reward is None"),
         ({"step": lambda o, r, a, b, i: (o, float("inf"), a, b, i)}, "The reward is inf"),
         ({"step": lambda o, r, a, b, i: (o.astype(float), r, a, b, i)}, "does not lie in observation_space"),
         ({"step": lambda o, r, a, b, i: 1 / 0}, r"step\(\) failed with ZeroDivisionError"),
@@ -176,9 +179,8 @@ def test_lists_in_infos_are_welcome_in_vector_environments_too():
     ragged = np.asarray([[1.0, 2], None], dtype=object)
     ragged[1] = [1.0]
     info = {"supply": ragged, "demand": ragged}
-    nobody = np.zeros(2, bool)
     with pytest.raises(InvalidInputError, match="Give all the same"):
-        vector_benefits(info, AutoresetMode.DISABLED, ended=nobody, stepped=~nobody)
+        benefit_rows(info, np.ones(2, bool))
 
 
 def test_single_infos_may_hold_lists_or_two_criteria():

@@ -87,19 +87,22 @@ def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
             "The graph has no groups. Give groups=: one group number per person in the order of the nodes, a mapping "
             "from node to group, or the name of a node attribute."
         )
-    if graph is None:
-        people = range(len(karate_club().group))
-        return karate_club()._replace(group=_checked_groups(groups, graph, people))
-    if not is_graph(graph):
-        group = _checked_groups(groups, graph, None)
-        return Network(_edges(graph, len(group)), group)
-    if graph.is_directed():
+    if is_graph(graph) and graph.is_directed():
         raise InvalidInputError(
             "The graph is directed, but a contact goes both ways. Give graph.to_undirected(), if that is what it means."
         )
-    place = {node: index for index, node in enumerate(graph.nodes())}
-    group = _checked_groups(groups, graph, list(place))
-    return Network(_edges(((place[edge[0]], place[edge[1]]) for edge in graph.edges()), len(place)), group)
+    if isinstance(groups, str):
+        groups = _attribute(groups, graph)
+    if is_graph(graph):
+        nodes = list(graph.nodes())
+        place = {node: index for index, node in enumerate(nodes)}
+        pairs = [(place[edge[0]], place[edge[1]]) for edge in graph.edges()]
+    elif graph is None:
+        nodes, pairs = range(len(karate_club().group)), karate_club().edges
+    else:
+        nodes, pairs = None, graph  # as many people as there are groups given
+    group = _checked_groups(groups, nodes)
+    return Network(_edges(pairs, len(group)), group)
 
 
 def is_graph(value: Any) -> bool:
@@ -146,28 +149,17 @@ def _attribute(name: str, graph: Any) -> dict[Any, Any]:
     return {node: data[name] for node, data in graph.nodes(data=True) if name in data}
 
 
-def _in_order(groups: Mapping[Any, Any], nodes: Sequence[Any] | None) -> list[Any]:
-    """The values of a mapping from person to group, in the order of the people."""
-    order = range(len(groups)) if nodes is None else nodes
-    if nodes is None and set(groups) != set(order):
-        raise InvalidInputError(
-            f"groups maps {', '.join(repr(name) for name in list(groups)[:3])}, ... but in a list of edges people "
-            f"are numbered 0 to {len(groups) - 1}. Number them, or give a networkx graph."
-        )
-    missing = [node for node in order if node not in groups]
-    if missing:
-        raise InvalidInputError(
-            f"{len(missing)} people have no group, the first is {missing[0]!r}. Give every person one."
-        )
-    return [groups[node] for node in order]
-
-
-def _checked_groups(groups: Any, graph: Any, nodes: Sequence[Any] | None) -> np.ndarray[Any, Any]:
+def _checked_groups(groups: Any, nodes: Sequence[Any] | None) -> np.ndarray[Any, Any]:
     """Whole numbers 0 .. M - 1 with somebody in each group, in the order of the people. [people]"""
-    if isinstance(groups, str):
-        groups = _attribute(groups, graph)
     if isinstance(groups, Mapping):
-        groups = _in_order(groups, nodes)
+        order = range(len(groups)) if nodes is None else nodes
+        missing = [node for node in order if node not in groups]
+        if missing:
+            raise InvalidInputError(
+                f"groups has no entry for {missing[0]!r}; {len(missing)} people have no group. Give every person one. "
+                "In a list of edges people are numbered 0, 1, 2, ..."
+            )
+        groups = [groups[node] for node in order]
     try:
         groups = list(groups)
         array = np.asarray(groups)
@@ -179,9 +171,7 @@ def _checked_groups(groups: Any, graph: Any, nodes: Sequence[Any] | None) -> np.
     if nodes is not None and len(array) != len(nodes):
         raise InvalidInputError(f"groups has {len(array)} entries for {len(nodes)} people. Give one per person.")
     if len(array) > LARGEST_POPULATION:
-        raise InvalidInputError(
-            f"{len(array)} people are more than the {LARGEST_POPULATION} that this world is made for."
-        )
+        raise InvalidInputError(f"There are {len(array)} people. Give at most {LARGEST_POPULATION}.")
     used = np.unique(array)
     if used[0] != 0 or used[-1] != len(used) - 1:
         raise InvalidInputError(

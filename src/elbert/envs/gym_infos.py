@@ -17,11 +17,9 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from elbert.envs.gym_returns import (
-    KEYS,
-    as_flags,
     as_float32,
-    as_reward,
     as_rows,
+    as_values,
     benefit_rows,
     called,
     check_finite,
@@ -63,28 +61,10 @@ def ended_after(mode: AutoresetMode, ended: Mask) -> Mask:
     return np.zeros_like(ended) if mode is AutoresetMode.SAME_STEP else ended
 
 
-def vector_benefits(info: Mapping[str, Any], mode: AutoresetMode, *, ended: Mask, stepped: Mask) -> Any:
-    """Supply and demand of one step of many copies, checked. ([copies, criteria, groups], the same), 0 without a step
-
-    Args:
-        info: of the step.
-        mode: the environment's autoreset mode.
-        ended: [copies] whether this step ended the copy's episode.
-        stepped: [copies] whether the copy made a step. If none did, the result is None.
-    """
-    sources = [("info", info, stepped)]
-    if resets_after(mode, ended):
-        sources = [("info", info, stepped & ~ended), ('info["final_info"]', _final_info(info), ended)]
-    parts = [benefit_rows(entries, rows, name) for name, entries, rows in sources if rows.any()]
-    for supply, _ in parts:
-        same_groups(supply.shape[1:], parts[0][0].shape[1:])
-    return tuple(sum(amounts) for amounts in zip(*parts, strict=True)) or None
-
-
 def with_benefits(
     infos: Mapping[str, Any], mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mask, stepped: Mask
 ) -> dict[str, Any]:
-    """The infos of a step with its benefits, [copies, ...] each, added where `vector_benefits` looks for them."""
+    """The infos of a step with its benefits, [copies, ...] each, added where `before_reset` looks for them."""
 
     def masked(mask: Mask) -> dict[str, Any]:
         if not mask.any():
@@ -108,20 +88,14 @@ def final_entries(mode: AutoresetMode, observations: np.ndarray[Any, Any], ended
     return {"final_obs": final, "_final_obs": ended.copy()}
 
 
-def last_observations(env: VectorEnv, observations: Any, infos: Mapping[str, Any], ended: Mask) -> Any:
-    """Observations (of any space) as they were when the step was made, before any copy was reset."""
+def before_reset(env: VectorEnv, observations: Any, infos: Mapping[str, Any], ended: Mask) -> tuple[Any, Any]:
+    """Observations (of any space) and infos as they were when the step was made, before any copy was reset."""
     if not resets_after(autoreset_mode(env), ended):
-        return observations
-    final = _final_observations(infos, ended)
+        return observations, infos
+    merged, final = merged_infos(infos, _final_info(infos), ended), _final_observations(infos, ended)
     rows = [final[i] if ended[i] else row for i, row in enumerate(iterate(env.observation_space, observations))]
     space = env.single_observation_space
-    return called(lambda: concatenate(space, rows, create_empty_array(space, len(rows))), "step")
-
-
-def last_infos(env: VectorEnv, infos: Mapping[str, Any], ended: Mask) -> Mapping[str, Any]:
-    """Infos as they were when the step was made, before any copy was reset."""
-    resets = resets_after(autoreset_mode(env), ended)
-    return merged_infos(infos, _final_info(infos), ended) if resets else infos
+    return called(lambda: concatenate(space, rows, create_empty_array(space, len(rows))), "step"), merged
 
 
 def merged_infos(infos: Mapping[str, Any], others: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
@@ -131,15 +105,29 @@ def merged_infos(infos: Mapping[str, Any], others: Mapping[str, Any], mask: Mask
     """
     merged = dict(infos)
     for key in {name for name in (*infos, *others) if not name.startswith("_") and not name.startswith("final_")}:
-        here, there = infos.get(key), others.get(key)
-        if not all(values is None or isinstance(values, np.ndarray) for values in (here, there)):
+        here, there = (_entries(source.get(key)) for source in (infos, others))
+        here, there = (
+            (np.zeros_like(there) if here is None else here),
+            (np.zeros_like(here) if there is None else there),
+        )
+        if mask.shape not in (here.shape[:1], there.shape[:1]):  # one value for all copies
             continue
-        like = next(values for values in (here, there) if values is not None)
-        here, there = (np.zeros_like(like) if values is None else values for values in (here, there))
-        merged[key] = np.where(as_rows(mask, like), there, here)
+        if here.shape != there.shape:
+            raise InvalidInputError(
+                f'info["{key}"] has shape {here.shape}, but {there.shape} for episodes that ended or were reset. Give '
+                "the same shape in every step."
+            )
+        merged[key] = np.where(as_rows(mask, here), there, here)
         has_entry = (source.get(f"_{key}", np.full(len(mask), key in source)) for source in (others, infos))
         merged[f"_{key}"] = np.where(mask, *has_entry)
     return merged
+
+
+def _entries(values: Any) -> Any:
+    try:
+        return None if values is None else np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return np.asarray(values, dtype=object)
 
 
 def _final_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -213,15 +201,15 @@ class VectorSteps:
             raise InvalidInputError("step() was called before reset(seed). Call reset to start the episodes.")
         mode = autoreset_mode(self.env)
         observations, reward, terminated, truncated, info = returned(lambda: self.env.step(actions), "step")
-        terminated = as_flags(terminated, "terminated", (self.copies,))
-        truncated = as_flags(truncated, "truncated", (self.copies,))
+        terminated = as_values(terminated, "terminated", (self.copies,))
+        truncated = as_values(truncated, "truncated", (self.copies,))
         ended, stepped = terminated | truncated, stepping(mode, self._ended)
-        supply, demand = self._amounts(vector_benefits(info, mode, ended=ended, stepped=stepped))
-        last = last_observations(self.env, observations, info, ended)
+        last, info = before_reset(self.env, observations, info, ended)
+        supply, demand = self._amounts(info, stepped)
         after = final = self._flat(observations, "step()")
         if last is not observations:
             final = self._flat(last, "step(), in its last steps of episodes,")
-        rewards = np.where(stepped, as_float32(as_reward(reward, (self.copies,))), np.float32(0))
+        rewards = np.where(stepped, as_float32(as_values(reward, "reward", (self.copies,))), np.float32(0))
         check_finite(rewards, "reward")
         if mode is AutoresetMode.DISABLED and ended.any():
             after = self._reset(options={"reset_mask": ended.copy()})
@@ -249,13 +237,13 @@ class VectorSteps:
         check_finite(flat, "observation")
         return flat
 
-    def _amounts(self, benefits: Any) -> tuple[np.ndarray[Any, Any], ...]:
-        """Supply and demand in the shape of all steps; zeros where no copy made a step. [N, criteria, groups] each"""
-        if benefits is None:
+    def _amounts(self, info: Mapping[str, Any], stepped: Mask) -> tuple[np.ndarray[Any, Any], ...]:
+        """Supply and demand of the copies that made a step, 0 for the others. [N, criteria, groups] each"""
+        if not stepped.any():
             assert self._shape is not None
-            benefits = np.zeros((2, self.copies, *self._shape))
-        self._shape = same_groups(benefits[0].shape[1:], self._shape)
-        amounts = tuple(as_float32(values) for values in benefits)
-        for name, values in zip(KEYS, amounts, strict=True):
-            check_finite(values, name)
-        return amounts
+            return tuple(np.zeros((2, self.copies, *self._shape), np.float32))
+        supply, demand = (as_float32(amounts) for amounts in benefit_rows(info, stepped))
+        self._shape = same_groups(supply.shape[1:], self._shape)
+        check_finite(supply, "supply")
+        check_finite(demand, "demand")
+        return supply, demand

@@ -63,9 +63,9 @@ class StrictEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         observation, reward, terminated, truncated, info = returned(lambda: self.env.step(action), "step")
         checks: tuple[Callable[[], Any], ...] = (
             lambda: self._check_observation(observation, "step()"),
-            lambda: as_reward(reward, ()),
-            lambda: as_flags(terminated, "terminated", ()),
-            lambda: as_flags(truncated, "truncated", ()),
+            lambda: as_values(reward, "reward", ()),
+            lambda: as_values(terminated, "terminated", ()),
+            lambda: as_values(truncated, "truncated", ()),
             lambda: self._check_benefits(info),
         )
         problems = []
@@ -151,25 +151,15 @@ def returned(call: Callable[[], Any], name: str) -> tuple[Any, ...]:
     raise InvalidInputError(f"{name}() returned {kinds}. It must return {RETURNS[name]}, where info is a dictionary.")
 
 
-def as_reward(reward: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Rewards as numbers of this shape: [] for one environment, [copies] for many."""
+def as_values(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The reward as numbers, `terminated` or `truncated` as bools: [] for one environment, [copies] for many."""
+    kinds, need = ("biuf", "finite numbers") if name == "reward" else ("b", "bools (Python's or NumPy's)")
     try:
-        array = np.asarray(reward)
+        array = np.asarray(values)
     except (TypeError, ValueError):
         array = np.asarray(None)
-    if array.dtype.kind not in "biuf" or array.shape != shape:
-        raise InvalidInputError(f"The reward is {reward!r}. Give finite numbers of shape {shape}.")
-    return array
-
-
-def as_flags(flags: Any, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """`terminated` or `truncated` as bools of this shape."""
-    array = np.asarray(flags)
-    if array.dtype != bool or array.shape != shape:
-        raise InvalidInputError(
-            f"{name} has dtype {array.dtype} and shape {array.shape}. Give {'bools' if shape else 'a bool'} of shape "
-            f"{shape}: terminated for an end of the world's own, truncated for a time limit."
-        )
+    if array.dtype.kind not in kinds or array.shape != shape:
+        raise InvalidInputError(f"The step's {name} is {values!r}. Give {need} of shape {shape}.")
     return array
 
 
@@ -246,28 +236,29 @@ def same_groups(shape: tuple[int, ...], before: tuple[int, ...] | None, name: st
     return shape
 
 
-def check_entries(info: Mapping[str, Any], name: str, needed: np.ndarray[Any, Any], where: str = "info") -> None:
+def check_entries(info: Mapping[str, Any], name: str, needed: np.ndarray[Any, Any]) -> None:
     """Refuse an info of many copies whose mask says that a needed copy has no entry of this name."""
     mask = np.asarray(info.get(f"_{name}", needed))
     if mask.shape != needed.shape:
-        raise InvalidInputError(f'{where}["_{name}"] has shape {mask.shape}. Give one bool per copy, {needed.shape}.')
+        raise InvalidInputError(f'info["_{name}"] has shape {mask.shape}. Give one bool per copy, {needed.shape}.')
     missing = needed & ~mask.astype(bool)
     if missing.any():
         raise InvalidInputError(
-            f'{where} has no "{name}" for copy {int(np.argmax(missing))}, although it made a step. Add it to each.'
+            f'info has no "{name}" for copy {int(np.argmax(missing))}, although it made a step. Add it to each. In the '
+            'autoreset mode SameStep, the last step of an episode has it in info["final_info"].'
         )
 
 
-def benefit_rows(info: Mapping[str, Any], needed: np.ndarray[Any, Any], where: str = "info") -> tuple[Any, Any]:
+def benefit_rows(info: Mapping[str, Any], needed: np.ndarray[Any, Any]) -> tuple[Any, Any]:
     """Supply and demand of the copies that are needed, 0 for the others. [copies, criteria, groups] each"""
     for key in KEYS:
-        check_entries(info, key, needed, where)
+        check_entries(info, key, needed)
     rows = {key: needed_rows(value, needed, key) if key in KEYS else value for key, value in info.items()}
-    supply, demand = benefit_pair(rows, where)
+    supply, demand = benefit_pair(rows)
     copies = len(needed)
     if supply.ndim not in (2, 3) or supply.shape[0] != copies:
         raise InvalidInputError(
-            f'{where}["supply"] has shape {supply.shape} for {copies} copies. Give [copies, groups], here '
+            f'info["supply"] has shape {supply.shape} for {copies} copies. Give [copies, groups], here '
             f"[{copies}, groups], or [copies, criteria, groups]."
         )
     shape = (copies, -1, supply.shape[-1])
@@ -290,13 +281,13 @@ def needed_rows(values: Any, needed: np.ndarray[Any, Any], name: str) -> Any:
     return filled
 
 
-def benefit_pair(info: Mapping[str, Any], where: str = "info") -> tuple[Any, Any]:
+def benefit_pair(info: Mapping[str, Any]) -> tuple[Any, Any]:
     """Both entries of an info, as arrays that belong together."""
     for key in KEYS:
         if info.get(key) is None:
             names = [str(name) for name in info if not str(name).startswith("_")]
             raise InvalidInputError(
-                f'{where} has no "{key}".{did_you_mean(key, names)} Every step must say how much benefit each group '
+                f'info has no "{key}".{did_you_mean(key, names)} Every step must say how much benefit each group '
                 'received (info["supply"]) and how much it was due (info["demand"]); elbert.SupplyDemandWrapper adds '
                 "both."
             )

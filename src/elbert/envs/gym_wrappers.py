@@ -19,15 +19,7 @@ import gymnasium
 import numpy as np
 
 from elbert.checks import as_whole
-from elbert.envs.gym_infos import (
-    autoreset_mode,
-    ended_after,
-    last_infos,
-    last_observations,
-    merged_infos,
-    stepping,
-    with_benefits,
-)
+from elbert.envs.gym_infos import autoreset_mode, before_reset, ended_after, merged_infos, stepping, with_benefits
 from elbert.envs.gym_returns import KEYS, check_entries, needed_rows, returned
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import as_pair
@@ -172,9 +164,8 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
         observations, rewards, terminated, truncated, infos = returned(lambda: self.env.step(actions), "step")
         ended = np.asarray(terminated) | np.asarray(truncated)
         if stepped.any():
-            last = last_observations(self.env, observations, infos, ended)
-            shown = dict(last_infos(self.env, infos, ended))
-            transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
+            last, shown = before_reset(self.env, observations, infos, ended)
+            transition = Transition(before, actions, last, rewards, terminated, truncated, dict(shown), previous)
             supply, demand = self._amounts(transition, stepped)
             infos = with_benefits(infos, self._mode, supply, demand, ended=ended, stepped=stepped)
         infos = dict(infos)

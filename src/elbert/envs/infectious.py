@@ -83,7 +83,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
         self.infection = as_probability(infection, "infection")
         self.recovery = as_probability(recovery, "recovery")
         self.waning = as_probability(waning, "waning")
-        self.horizon = as_count(horizon, "horizon", low=1, need="a whole number of steps, at least 1")
+        self.horizon = as_count(horizon, "horizon", "steps")
         if supply not in ("published", "effective"):
             raise InvalidInputError(
                 f"supply is {supply!r}. Give 'published' (every dose counts) or 'effective' (only doses that changed "

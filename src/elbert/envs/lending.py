@@ -100,7 +100,7 @@ class Lending(World, static=("notion", "observe_rates")):
                 f"initial_cash is {float(self.initial_cash):g} and a loan {float(self.loan):g}. Give cash for 1 to "
                 f"{LARGEST_CASH} loans, within which float32 counts them one by one."
             )
-        self.horizon = as_count(horizon, "horizon", low=1, need="a whole number of steps, at least 1")
+        self.horizon = as_count(horizon, "horizon", "steps")
         self.notion = get_notion(notion)
         self.observe_rates = as_flag(observe_rates, "observe_rates")
 
