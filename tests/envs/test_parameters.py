@@ -63,7 +63,10 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Lending(notion="equal-oportunity"), "Did you mean 'equal-opportunity'"),
         (lambda: worlds.Infectious(infection=1.5), "infection is 1.5. Give a probability, from 0 to 1"),
         (lambda: worlds.Infectious(waning=-0.1), "waning is -0.1"),
-        (lambda: worlds.Infectious(supply="real"), "supply is 'real'. Give 'published'"),
+        (
+            lambda: worlds.Infectious(supply="real"),
+            "No way to count supply is called 'real'. .*Known: published, effective",
+        ),
         (lambda: worlds.Infectious(first_case=34), "people are numbered 0 to 33"),
         (lambda: worlds.Infectious(first_case=-1), "first_case is -1"),
         (lambda: worlds.Infectious(burn_in=-1), "burn_in is -1"),

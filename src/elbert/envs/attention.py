@@ -79,9 +79,7 @@ class Attention(World, static=("history",)):
         self.history = as_whole(history, "history", "a whole number of steps, at least 1", low=1)
         self.horizon = as_count(horizon, "horizon", "steps")
         if has_values(self.initial_rates, self.growth, self.horizon):
-            highest = float(
-                np.max(np.asarray(self.initial_rates, float) + np.asarray(self.growth, float) * self.horizon)
-            )
+            highest = float(np.max(self.initial_rates + self.growth * float(self.horizon)))
             if highest > LARGEST_RATE:
                 raise InvalidInputError(
                     f"A site could reach the rate {highest:g} within the horizon of {int(self.horizon)} steps. Counts "

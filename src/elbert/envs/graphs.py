@@ -5,7 +5,7 @@ A graph is undirected and unweighted. People are numbered 0, 1, 2, ... in the or
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -20,34 +20,12 @@ GroupsLike: TypeAlias = Sequence[int] | Mapping[Any, int] | np.ndarray[Any, Any]
 KARATE_GROUP_0 = (0, 1, 3, 4, 5, 6, 7, 10, 11, 12, 13, 16, 17, 19, 21)
 """One side of the first Girvan-Newman split of Zachary's karate club; the other 19 people are group 1."""
 
-KARATE_FRIENDS = {
-    0: (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 17, 19, 21, 31),
-    1: (2, 3, 7, 13, 17, 19, 21, 30),
-    2: (3, 7, 8, 9, 13, 27, 28, 32),
-    3: (7, 12, 13),
-    4: (6, 10),
-    5: (6, 10, 16),
-    6: (16,),
-    8: (30, 32, 33),
-    9: (33,),
-    13: (33,),
-    14: (32, 33),
-    15: (32, 33),
-    18: (32, 33),
-    19: (33,),
-    20: (32, 33),
-    22: (32, 33),
-    23: (25, 27, 29, 32, 33),
-    24: (25, 27, 31),
-    25: (31,),
-    26: (29, 33),
-    27: (33,),
-    28: (31, 33),
-    29: (32, 33),
-    30: (32, 33),
-    31: (32, 33),
-    32: (33,),
-}
+KARATE_FRIENDS = """
+0: 1 2 3 4 5 6 7 8 10 11 12 13 17 19 21 31; 1: 2 3 7 13 17 19 21 30; 2: 3 7 8 9 13 27 28 32
+3: 7 12 13; 4: 6 10; 5: 6 10 16; 6: 16; 8: 30 32 33; 9: 33; 13: 33; 14: 32 33; 15: 32 33; 18: 32 33
+19: 33; 20: 32 33; 22: 32 33; 23: 25 27 29 32 33; 24: 25 27 31; 25: 31; 26: 29 33; 27: 33; 28: 31 33
+29: 32 33; 30: 32 33; 31: 32 33; 32: 33
+"""
 """Who is a friend of whom, each friendship once: W. W. Zachary, "An information flow model for conflict and fission in
 small groups", Journal of Anthropological Research 33 (1977), numbered from 0 as in networkx."""
 
@@ -65,14 +43,15 @@ class Network(NamedTuple):
 def karate_club() -> Network:
     """Zachary's karate club: 34 people, 78 friendships, split in two groups of 15 and 19."""
     group = np.asarray([0 if person in KARATE_GROUP_0 else 1 for person in range(34)])
-    pairs = [(person, friend) for person, friends in KARATE_FRIENDS.items() for friend in friends]
+    rows = [row.split(":") for row in KARATE_FRIENDS.replace("\n", ";").strip(";").split(";")]
+    pairs = [(int(person), int(friend)) for person, friends in rows for friend in friends.split()]
     network = Network(_edges(pairs, len(group)), group)
     for array in network:  # one network for all who ask
         array.setflags(write=False)
     return network
 
 
-def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
+def as_network(graph: GraphLike, groups: GroupsLike | None) -> Network:
     """The network that a user means.
 
     Args:
@@ -105,7 +84,7 @@ def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
     return Network(_edges(pairs, len(group)), group)
 
 
-def is_graph(value: Any) -> bool:
+def is_graph(value: Any) -> TypeGuard[Any]:
     """Whether this looks like a networkx graph."""
     return hasattr(value, "nodes") and hasattr(value, "is_directed")
 

@@ -1,7 +1,8 @@
 """Is this environment ready? Steps it and says, like a colleague, what is missing or wrong and how to mend it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import gymnasium
@@ -73,38 +74,44 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
         env = get_entry(env).make()
     if isinstance(env, World):
         env = WorldEnv(env)
+    try:
+        return _report(env, steps, start)
+    except EnvCheckError:
+        raise
+    except Exception as error:  # the environment may raise anything
+        ours = isinstance(error, InvalidInputError)
+        raise EnvCheckError([str(error) if ours else f"It raised {type(error).__name__}: {error}"]) from error
+
+
+def _report(env: Any, steps: int, seed: int) -> EnvReport:
     if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
-        raise EnvCheckError(
-            [
-                f"This is {type(env).__name__}, not a gymnasium.Env or gymnasium.vector.VectorEnv. Make it one: a "
-                "class with reset() and step(), observation_space and action_space."
-            ]
+        raise InvalidInputError(
+            f"This is {type(env).__name__}, not a gymnasium.Env or gymnasium.vector.VectorEnv. Make it one: a class "
+            "with reset() and step(), observation_space and action_space."
         )
     missing = [name for name in ("observation_space", "action_space") if getattr(env, name, None) is None]
     if missing:
-        raise EnvCheckError([f"It has no {' and no '.join(missing)}. Set it in __init__."])
+        raise InvalidInputError(f"It has no {' and no '.join(missing)}. Set it in __init__.")
     many = isinstance(env, gymnasium.vector.VectorEnv)
-    strict = None if many else StrictEnv(env, thorough=True)
-    once, again = (list(_walk(env, strict, min(REPEATED_STEPS, steps), start)) for _ in range(2))
+    copies, strict = (env.num_envs, None) if many else (None, StrictEnv(env, thorough=True))
+    once, again = (list(_walk(env, strict, min(REPEATED_STEPS, steps), seed)) for _ in range(2))
     if not all(np.array_equal(*pair) for rows in zip(once, again, strict=True) for pair in zip(*rows, strict=True)):
-        raise EnvCheckError(
-            [
-                f"Two runs with reset(seed={start}) and the same actions differ. Take all randomness from "
-                "self.np_random (call super().reset(seed=seed) first), so that results can be repeated."
-            ]
+        raise InvalidInputError(
+            f"Two runs with reset(seed={seed}) and the same actions differ. Take all randomness from self.np_random "
+            "(call super().reset(seed=seed) first), so that results can be repeated."
         )
-    supply, demand, made, episodes = _totals(_walk(env, strict, steps, start))
+    totals: dict[str, Any] = dict.fromkeys(KEYS, 0.0)
+    made = episodes = 0
+    for step in islice(_walk(env, strict, steps, seed), 1, None):
+        totals = {key: total + getattr(step, key).sum(axis=0, dtype=float) for key, total in totals.items()}
+        made += int(step.counted.sum())
+        episodes += int((step.terminated | step.truncated).sum())
+    for key, total in totals.items():
+        check_finite(as_float32(total)[None], f"total {key}")
+    criteria, groups = totals["supply"].shape
     in_place = [IN_PLACE] if strict is not None and strict.changed_in_place else []
-    return EnvReport(
-        copies=env.num_envs if many else None,
-        criteria=supply.shape[0],
-        groups=supply.shape[1],
-        steps=made,
-        episodes=episodes,
-        supply=supply,
-        demand=demand,
-        notes=(*in_place, *_notes(supply, demand, episodes, made)),
-    )
+    notes = (*in_place, *_notes(**totals, episodes=episodes, steps=made))
+    return EnvReport(copies, criteria, groups, made, episodes, **totals, notes=notes)
 
 
 def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
@@ -141,7 +148,7 @@ def _walk(env: Any, strict: StrictEnv | None, count: int, seed: int) -> Iterator
     """(observations,) of a seeded reset, then steps with random actions. One environment is a vector of one copy."""
     space, vector, sample = env.action_space, env, env.action_space.sample
     if strict is not None:
-        vector = _explained(lambda: SyncVectorEnv([lambda: strict], autoreset_mode=AutoresetMode.DISABLED), "reset")
+        vector = SyncVectorEnv([lambda: strict], autoreset_mode=AutoresetMode.DISABLED)
         vector.closed = True  # the environment is the user's to close
 
         def sample() -> Any:
@@ -149,32 +156,6 @@ def _walk(env: Any, strict: StrictEnv | None, count: int, seed: int) -> Iterator
 
     space.seed(seed)
     steps = VectorSteps(vector, thorough=True)
-    yield (_explained(lambda: steps.reset(seed), "reset"),)
+    yield (steps.reset(seed),)
     for _ in range(count):
-        yield _explained(lambda: steps.step(sample()), "step")
-
-
-def _explained(call: Callable[[], Any], name: str) -> Any:
-    """What a method of the environment returns, which may raise anything; the report names it."""
-    try:
-        return call()
-    except EnvCheckError:
-        raise
-    except InvalidInputError as error:
-        raise EnvCheckError([str(error)]) from error
-    except Exception as error:
-        raise EnvCheckError([f"{name}() failed with {type(error).__name__}: {error}"]) from error
-
-
-def _totals(walk: Iterator[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int, int]:
-    """(supply, demand), [criteria, groups] each, over all steps of all copies; how many steps; how many episodes."""
-    totals: dict[str, Any] = dict.fromkeys(KEYS, 0.0)
-    steps = episodes = 0
-    next(walk)
-    for step in walk:
-        totals = {key: total + getattr(step, key).sum(axis=0, dtype=float) for key, total in totals.items()}
-        steps += int(step.counted.sum())
-        episodes += int((step.terminated | step.truncated).sum())
-    for key, total in totals.items():
-        _explained(lambda key=key, total=total: check_finite(as_float32(total)[None], f"total {key}"), "step")
-    return totals["supply"], totals["demand"], steps, episodes
+        yield steps.step(sample())

@@ -242,7 +242,8 @@ class VectorSteps:
         if not stepped.any():
             assert self._shape is not None
             return tuple(np.zeros((2, self.copies, *self._shape), np.float32))
-        supply, demand = (as_float32(amounts) for amounts in benefit_rows(info, stepped))
+        rows = (as_float32(amounts) for amounts in benefit_rows(info, stepped))
+        supply, demand = (amounts.reshape(self.copies, -1, amounts.shape[-1]) for amounts in rows)
         self._shape = same_groups(supply.shape[1:], self._shape)
         check_finite(supply, "supply")
         check_finite(demand, "demand")

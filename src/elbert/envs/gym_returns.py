@@ -250,7 +250,7 @@ def check_entries(info: Mapping[str, Any], name: str, needed: np.ndarray[Any, An
 
 
 def benefit_rows(info: Mapping[str, Any], needed: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-    """Supply and demand of the copies that are needed, 0 for the others. [copies, criteria, groups] each"""
+    """Supply and demand of the copies that are needed, 0 for the others. [copies, ..., groups] each"""
     for key in KEYS:
         check_entries(info, key, needed)
     rows = {key: needed_rows(value, needed, key) if key in KEYS else value for key, value in info.items()}
@@ -258,11 +258,10 @@ def benefit_rows(info: Mapping[str, Any], needed: np.ndarray[Any, Any]) -> tuple
     copies = len(needed)
     if supply.ndim not in (2, 3) or supply.shape[0] != copies:
         raise InvalidInputError(
-            f'info["supply"] has shape {supply.shape} for {copies} copies. Give [copies, groups], here '
-            f"[{copies}, groups], or [copies, criteria, groups]."
+            f"supply has shape {supply.shape} for {copies} copies. Give [copies, groups], here [{copies}, groups], or "
+            "[copies, criteria, groups]."
         )
-    shape = (copies, -1, supply.shape[-1])
-    return supply.reshape(shape), demand.reshape(shape)
+    return supply, demand
 
 
 def needed_rows(values: Any, needed: np.ndarray[Any, Any], name: str) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 
 from elbert.checks import as_whole
 from elbert.envs.gym_infos import autoreset_mode, before_reset, ended_after, merged_infos, stepping, with_benefits
-from elbert.envs.gym_returns import KEYS, check_entries, needed_rows, returned
+from elbert.envs.gym_returns import KEYS, benefit_rows, check_entries, returned
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import as_pair
 from elbert.fairness.notions import Notion, get_notion
@@ -93,7 +93,27 @@ class _ByNotion:
             decision: 1 accepted, 0 rejected; the action, if not given.
             qualified: 1 if the benefit was due; not needed for demographic parity.
         """
-        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))  # pyright: ignore
+        rule = get_notion(notion)
+        as_whole(groups, "groups", "the number of groups, at least 1", low=1)
+        if rule.needs_qualified and qualified is None:
+            raise InvalidInputError(
+                f"The notion {rule.name!r} needs to know who was qualified. Give qualified=, the name of an entry of "
+                "info or a function of the transition."
+            )
+
+        def benefit(transition: Transition, made_step: np.ndarray[Any, Any] | None) -> tuple[Any, Any]:
+            who = np.asarray(_field(transition, group, "group", made_step))
+            what = np.asarray(
+                transition.action if decision is None else _field(transition, decision, "decision", made_step)
+            )
+            due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified", made_step))
+            each = rule.per_outcome(who, what, due, groups=groups)
+            people = tuple(range(0 if made_step is None else 1, who.ndim))
+            supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
+            single = len(rule.criteria) == 1
+            return (supply[..., 0, :], demand[..., 0, :]) if single else (supply, demand)
+
+        super().__init__(env, benefit)  # pyright: ignore
 
 
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -166,23 +186,12 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
         if stepped.any():
             last, shown = before_reset(self.env, observations, infos, ended)
             transition = Transition(before, actions, last, rewards, terminated, truncated, dict(shown), previous)
-            supply, demand = self._amounts(transition, stepped)
+            amounts = zip(KEYS, self._benefit(transition, stepped), strict=True)
+            supply, demand = benefit_rows(dict(amounts), stepped)
             infos = with_benefits(infos, self._mode, supply, demand, ended=ended, stepped=stepped)
         infos = dict(infos)
         self._observations, self._infos, self._ended = observations, infos, ended_after(self._mode, ended)
         return observations, rewards, terminated, truncated, infos
-
-    def _amounts(self, transition: Transition, stepped: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-        """Supply and demand of the copies that made a step, 0 for the others. [copies, ..., groups] each"""
-        amounts = self._benefit(transition, stepped)
-        named = zip(amounts, KEYS, strict=True)
-        supply, demand = as_pair(*(needed_rows(values, stepped, name) for values, name in named))
-        if supply.ndim < 2 or supply.shape[0] != self.num_envs:
-            raise InvalidInputError(
-                f"supply has shape {supply.shape} for {self.num_envs} copies. The functions see all copies at once: "
-                f"give [{self.num_envs}, groups]."
-            )
-        return supply, demand
 
 
 class SupplyDemandVectorWrapper(_ByFunctions, _VectorWrapper):
@@ -191,30 +200,6 @@ class SupplyDemandVectorWrapper(_ByFunctions, _VectorWrapper):
 
 class NotionVectorWrapper(_ByNotion, _VectorWrapper):
     """Adds `info["supply"]` and `info["demand"]` to a vector environment that decides on people, by a notion."""
-
-
-def _by_notion(notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None) -> Benefit:
-    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one."""
-    as_whole(groups, "groups", "the number of groups, at least 1", low=1)
-    if notion.needs_qualified and qualified is None:
-        raise InvalidInputError(
-            f"The notion {notion.name!r} needs to know who was qualified. Give qualified=, the name of an entry of "
-            "info or a function of the transition."
-        )
-
-    def benefit(transition: Transition, made_step: np.ndarray[Any, Any] | None) -> tuple[Any, Any]:
-        who = np.asarray(_field(transition, group, "group", made_step))
-        what = np.asarray(
-            transition.action if decision is None else _field(transition, decision, "decision", made_step)
-        )
-        due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified", made_step))
-        each = notion.per_outcome(who, what, due, groups=groups)
-        people = tuple(range(0 if made_step is None else 1, who.ndim))
-        supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
-        single = len(notion.criteria) == 1
-        return (supply[..., 0, :], demand[..., 0, :]) if single else (supply, demand)
-
-    return benefit
 
 
 def _field(transition: Transition, field: Field, name: str, made_step: np.ndarray[Any, Any] | None) -> Any:

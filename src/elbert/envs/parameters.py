@@ -38,7 +38,7 @@ def as_numbers(value: Any, name: str, *, low: float = -np.inf, high: float = np.
     except (TypeError, ValueError):
         raw = np.asarray(None)
     if raw.dtype.kind not in "iuf":
-        raise InvalidInputError(f"{name} is {_shown(value)}. Give {need}.")
+        raise InvalidInputError(f"{name} is {value!r:.60}. Give {need}.")
     array = raw.astype(float)
     wrong = ~((array >= low) & (array <= high) & (np.abs(array) <= LARGEST_FLOAT))
     if wrong.any():
@@ -60,7 +60,7 @@ def as_probability(value: Any, name: str) -> Any:
 def as_flag(value: Any, name: str) -> bool:
     """True or False, and not a number that counts as one of them."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{name} is {_shown(value)}. Give True or False.")
+        raise InvalidInputError(f"{name} is {value!r:.60}. Give True or False.")
     return bool(value)
 
 
@@ -128,7 +128,7 @@ def _plain(value: Any, name: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InvalidInputError(
-        f"{name} is {_shown(value)}, which a file cannot hold. Give numbers, text, or lists of them; or train in the "
+        f"{name} is {value!r:.60}, which a file cannot hold. Give numbers, text, or lists of them; or train in the "
         "world itself, elbert.train(world), instead of its name."
     )
 
@@ -140,8 +140,3 @@ def stored(array: Any, dtype: Any) -> Any:
     own = np.array(array, dtype)
     own.setflags(write=False)
     return own
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
