@@ -83,7 +83,7 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Infectious(graph=[(0, 1, 2)], groups=[0, 1]), r"shape \(1, 3\)"),
         (lambda: worlds.Infectious(graph=[(0.0, 1.0)], groups=[0, 1]), "pairs of whole numbers"),
         (lambda: worlds.Infectious(graph=7, groups=[0, 1]), "neither a networkx graph nor pairs"),
-        (lambda: worlds.Infectious(graph=[(0, 1)], groups="club"), "the graph is no networkx graph"),
+        (lambda: worlds.Infectious(graph=[(0, 1)], groups="club"), "those of a list of edges never do"),
         (lambda: worlds.Infectious(graph=[(0, 1)], groups=3), "groups is not a list of group numbers"),
         (lambda: worlds.Infectious(graph=[(0, 1)], groups=[0, [1]]), "groups is not a list of group numbers"),
         (

@@ -52,13 +52,7 @@ def karate_club() -> Network:
 
 
 def as_network(graph: GraphLike, groups: GroupsLike | None) -> Network:
-    """The network that a user means.
-
-    Args:
-        graph: a networkx graph, or pairs of people who know each other, or None for the karate club.
-        groups: a group number for every person, in the order of the nodes; or by node; or the name of the node
-            attribute of a networkx graph that holds it. None for the karate club's own split.
-    """
+    """The network that a user means; without a graph the karate club, without either its own split in two groups."""
     if graph is None and groups is None:
         return karate_club()
     if groups is None:
@@ -116,16 +110,12 @@ def _edges(pairs: Any, people: int) -> np.ndarray[Any, Any]:
 
 def _attribute(name: str, graph: Any) -> dict[Any, Any]:
     """Node -> what its attribute of this name holds."""
-    if not is_graph(graph):
-        raise InvalidInputError(
-            f"groups is {name!r}, the name of a node attribute, but the graph is no networkx graph. Give one group "
-            "number per person."
-        )
-    known = {str(attribute): None for _, data in graph.nodes(data=True) for attribute in data}
+    nodes = graph.nodes(data=True) if is_graph(graph) else ()
+    known = {str(attribute): None for _, data in nodes for attribute in data}
     if name not in known:
-        have = f"The nodes have {', '.join(map(repr, known))}." if known else "The nodes have no attributes."
-        raise InvalidInputError(f"No node has the attribute {name!r}, which groups= names. {have}")
-    return {node: data[name] for node, data in graph.nodes(data=True) if name in data}
+        have = ", ".join(map(repr, known)) or "no attributes (those of a list of edges never do)"
+        raise InvalidInputError(f"No node has the attribute {name!r}, which groups= names. The nodes have {have}.")
+    return {node: data[name] for node, data in nodes if name in data}
 
 
 def _checked_groups(groups: Any, nodes: Sequence[Any] | None) -> np.ndarray[Any, Any]:

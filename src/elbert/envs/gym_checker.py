@@ -21,11 +21,6 @@ from elbert.errors import InvalidInputError
 REPEATED_STEPS = 20
 """Steps that are made twice, to see whether a seed repeats them."""
 
-IN_PLACE = (
-    "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put a copy into "
-    "info."
-)
-
 
 @dataclass(frozen=True)
 class EnvReport:
@@ -48,12 +43,9 @@ class EnvReport:
             f"{kind}, ready: {self.groups} groups{several}; {self.steps} steps with random actions, "
             f"{self.episodes} episodes ended."
         ]
-        for c in range(self.criteria):
+        for c, g in np.ndindex(self.supply.shape):
             name = f"criterion {c}, " if self.criteria > 1 else ""
-            lines += [
-                f"  {name}group {g}: supply {self.supply[c, g]:g}, demand {self.demand[c, g]:g}"
-                for g in range(self.groups)
-            ]
+            lines.append(f"  {name}group {g}: supply {self.supply[c, g]:g}, demand {self.demand[c, g]:g}")
         return "\n".join(lines + [f"Note: {note}" for note in self.notes])
 
 
@@ -109,39 +101,30 @@ def _report(env: Any, steps: int, seed: int) -> EnvReport:
     for key, total in totals.items():
         check_finite(as_float32(total)[None], f"total {key}")
     criteria, groups = totals["supply"].shape
-    in_place = [IN_PLACE] if strict is not None and strict.changed_in_place else []
-    notes = (*in_place, *_notes(**totals, episodes=episodes, steps=made))
+    in_place = strict is not None and strict.changed_in_place
+    notes = tuple(_notes(**totals, episodes=episodes, steps=made, in_place=in_place))
     return EnvReport(copies, criteria, groups, made, episodes, **totals, notes=notes)
 
 
-def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
+def _notes(supply: Any, demand: Any, episodes: int, steps: int, in_place: bool) -> list[str]:
     """What is allowed but may not be meant."""
-    notes = []
-    if supply.shape[1] == 1:
-        notes.append("there is only one group, so that there is nothing to compare: its bias is 0 whatever happens.")
-    without = np.flatnonzero(demand.sum(axis=0) == 0)
-    if without.size:
-        who = ", ".join(map(str, without))
-        notes.append(
-            f"group {who} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
-            "bias cannot be said."
-        )
-    above = np.flatnonzero(((supply > demand * (1 + 1e-6)) & (demand > 0)).any(axis=0))
-    if above.size:
-        who = ", ".join(map(str, above))
-        notes.append(
-            f"group {who} received more than was due, all steps together, so that a rate exceeds 1. If supply should "
-            "be a part of demand, are the two exchanged?"
-        )
-    if not supply.any():
-        notes.append("supply was 0 in every step. Random actions may never give a benefit, or it is not counted.")
-    if not episodes:
-        notes.append(
-            f"no episode ended within {steps} steps. Benefit rates are formed over whole episodes, so training and "
-            "evaluation wait for their ends. Check with more steps=, or let episodes end: "
-            "gymnasium.wrappers.TimeLimit adds a limit."
-        )
-    return notes
+    without = ", ".join(map(str, np.flatnonzero(demand.sum(axis=0) == 0)))
+    above = ", ".join(map(str, np.flatnonzero(((supply > demand * (1 + 1e-6)) & (demand > 0)).any(axis=0))))
+    notes = {
+        "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put a copy "
+        "into info.": in_place,
+        "there is only one group, so there is nothing to compare: its bias is 0 whatever happens.": supply.shape[1]
+        == 1,
+        f"group {without} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
+        "bias cannot be said.": without,
+        f"group {above} received more than was due, all steps together, so a rate exceeds 1. If supply should be a "
+        "part of demand, are the two exchanged?": above,
+        "supply was 0 in every step. Random actions may never give a benefit, or it is not counted.": not supply.any(),
+        f"no episode ended within {steps} steps. Benefit rates are formed over whole episodes, so training and "
+        "evaluation wait for their ends. Check with more steps=, or let episodes end: gymnasium.wrappers.TimeLimit "
+        "adds a limit.": not episodes,
+    }
+    return [note for note, holds in notes.items() if holds]
 
 
 def _walk(env: Any, strict: StrictEnv | None, count: int, seed: int) -> Iterator[Any]:

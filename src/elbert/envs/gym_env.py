@@ -46,13 +46,8 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
     ) -> None:
         """The world, `num_envs` times.
 
-        Args:
-            world: what to step.
-            num_envs: how many copies.
-            autoreset_mode: what happens to a copy whose episode has ended, as Gymnasium defines it: it is reset by the
-                next step ("NextStep"), within the same step ("SameStep"), or by the caller ("Disabled").
-            render_mode: None or "rgb_array".
-            draw: turns a state into a picture; needed for "rgb_array".
+        An ended episode is reset as Gymnasium's `autoreset_mode` says: by the next step ("NextStep"), within the same
+        step ("SameStep"), or by the caller ("Disabled"). The `render_mode` "rgb_array" needs `draw`.
         """
         try:
             self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -123,7 +118,9 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         elif resets_after(mode, ended):
             self._reset_copies(ended, self._running[0])
         last = final_entries(mode, step.observation, ended)
-        info = with_benefits(last, mode, _plain(step.supply), _plain(step.demand), ended=ended, stepped=stepped)
+        single = step.supply.shape[1] == 1  # most users expect no axis for a single criterion
+        amounts = (each[:, 0] if single else each for each in (step.supply, step.demand))
+        info = with_benefits(last, mode, *amounts, ended=ended, stepped=stepped)
         self._ended = ended_after(mode, ended)
         return np.array(self._running[2]), np.where(stepped, step.reward, np.float64(0)), terminated, truncated, info
 
@@ -166,17 +163,12 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         return [None if each is None else as_whole(each, "The seed", need, low=0) for each in seed]
 
     def _reset_mask(self, options: dict[str, Any] | None) -> np.ndarray[Any, Any]:
-        unknown = [name for name in options or {} if name != "reset_mask"]
-        if unknown:
-            raise InvalidInputError(
-                f"reset() got the options {', '.join(map(repr, unknown))}, which these environments do not have. "
-                "Parameters are given when the environment is made."
-            )
         mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
-        if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
+        unknown = set(options or {}) - {"reset_mask"}
+        if unknown or mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
             raise InvalidInputError(
-                f"reset_mask has shape {mask.shape} and dtype {mask.dtype}. Give {self.num_envs} booleans, at least "
-                "one of them True."
+                f"reset() got options={options!r}. The only option is reset_mask: {self.num_envs} booleans, at least "
+                "one of them True. Parameters are given when the environment is made."
             )
         return mask
 
@@ -238,11 +230,6 @@ def checked_action(space: gymnasium.Space[Any], action: Any) -> np.ndarray[Any, 
         )
     limit = np.finfo(np.float32).max
     return np.clip(array, -limit, limit).astype(np.float32) if real else array.astype(np.int32)
-
-
-def _plain(amounts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """[copies, criteria, groups], without the criteria where there is only one: what most users expect."""
-    return amounts[:, 0] if amounts.shape[1] == 1 else amounts
 
 
 @partial(jax.jit, static_argnums=0)

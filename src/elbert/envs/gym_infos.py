@@ -206,9 +206,8 @@ class VectorSteps:
         ended, stepped = terminated | truncated, stepping(mode, self._ended)
         last, info = before_reset(self.env, observations, info, ended)
         supply, demand = self._amounts(info, stepped)
-        after = final = self._flat(observations, "step()")
-        if last is not observations:
-            final = self._flat(last, "step(), in its last steps of episodes,")
+        after = self._flat(observations, "step()")
+        final = after if last is observations else self._flat(last, "step(), in its last steps of episodes,")
         rewards = np.where(stepped, as_float32(as_values(reward, "reward", (self.copies,))), np.float32(0))
         check_finite(rewards, "reward")
         if mode is AutoresetMode.DISABLED and ended.any():

@@ -142,12 +142,10 @@ def called(call: Callable[[], Any], name: str) -> Any:
 def returned(call: Callable[[], Any], name: str) -> tuple[Any, ...]:
     """What `reset` or `step` of the user's environment returns, if it is a tuple of as many values as it should be."""
     result = called(call, name)
-    if not isinstance(result, tuple):
-        kinds = type(result).__name__
-    elif len(result) == RETURNS[name].count(",") + 1 and isinstance(result[-1], Mapping):
-        return result
-    else:
-        kinds = f"({', '.join(type(value).__name__ for value in result)})"
+    values: tuple[Any, ...] = result if isinstance(result, tuple) else ()
+    if len(values) == RETURNS[name].count(",") + 1 and isinstance(values[-1], Mapping):
+        return values
+    kinds = f"({', '.join(type(value).__name__ for value in values)})" if values else type(result).__name__
     raise InvalidInputError(f"{name}() returned {kinds}. It must return {RETURNS[name]}, where info is a dictionary.")
 
 

@@ -53,20 +53,15 @@ class _ByFunctions:
     """What the two wrappers by functions share."""
 
     def __init__(self, env: Any, *, supply: Amounts, demand: Amounts) -> None:
-        """The environment, and what each group received and was due in a step.
+        """The environment, and what each group received (`supply`) and was due (`demand`) in a step.
 
-        Args:
-            env: any Gymnasium environment (a vector environment for `SupplyDemandVectorWrapper`).
-            supply: Transition -> [groups] or [criteria, groups], amounts of benefit given; with the copies in front
-                if the environment has many.
-            demand: Transition -> the same shape, amounts due.
+        Both are functions of the `Transition` that give [groups] or [criteria, groups]. In a vector environment they
+        see all copies at once and give the copies in front.
         """
         for name, function in (("supply", supply), ("demand", demand)):
             if not callable(function):
-                raise InvalidInputError(
-                    f"{name} is {function!r}. Give a function of the transition, for example "
-                    'lambda t: t.info["served"].'
-                )
+                example = 'lambda t: t.info["served"]'
+                raise InvalidInputError(f"{name} is {function!r}. Give a function of the transition, say {example}.")
         super().__init__(env, lambda transition, _: (supply(transition), demand(transition)))  # pyright: ignore
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from elbert.envs.parameters import Number, Numbers, as_count, as_distributions, as_flag, as_float, as_row
+from elbert.envs.parameters import Number, Numbers, as_count, as_distributions, as_float, as_row
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import has_values
@@ -95,7 +95,9 @@ class Lending(World, static=("notion", "observe_rates")):
             )
         self.horizon = as_count(horizon, "horizon", "steps")
         self.notion = get_notion(notion)
-        self.observe_rates = as_flag(observe_rates, "observe_rates")
+        if not isinstance(observe_rates, bool | np.bool_):
+            raise InvalidInputError(f"observe_rates is {observe_rates!r}. Give True or False.")
+        self.observe_rates = bool(observe_rates)
 
     @property
     def groups(self) -> int:

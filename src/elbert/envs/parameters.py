@@ -57,13 +57,6 @@ def as_probability(value: Any, name: str) -> Any:
     return as_float(value, name, low=0, high=1, need="a probability, from 0 to 1")
 
 
-def as_flag(value: Any, name: str) -> bool:
-    """True or False, and not a number that counts as one of them."""
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{name} is {value!r:.60}. Give True or False.")
-    return bool(value)
-
-
 def as_count(value: Any, name: str, what: str, *, high: int = 2**31 - 1) -> Any:
     """How many: one whole number from 1 to high. []"""
     need = f"a whole number of {what}, from 1 to {high}"

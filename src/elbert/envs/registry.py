@@ -60,19 +60,15 @@ class Entry:
 
     def drawing(self, render_mode: str | None) -> Draw | None:
         """The function that draws a state in this mode, if there is one."""
-        if render_mode is None:
-            return None
         if not isinstance(self.draw, str):
             return self.draw
         module, _, function = self.draw.partition(":")
-        return getattr(import_module(module), function)
+        return None if render_mode is None else getattr(import_module(module), function)
 
     def check(self) -> None:
         """Refuse an entry that could never be made."""
         if not isinstance(self.name, str) or not self.name or not set(self.name).isdisjoint(":/. \t\n"):
-            raise InvalidInputError(
-                f"The name is {self.name!r}. Give one word, without spaces and without any of : / ."
-            )
+            raise InvalidInputError(f"The name is {self.name!r}. Give one word that has none of : / . in it.")
         if not (isinstance(self.world, type) and issubclass(self.world, World)):
             raise InvalidInputError(f"world is {self.world!r}. Give a class that is derived from elbert.envs.World.")
         self._check_names(self.settings)

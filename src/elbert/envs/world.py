@@ -82,7 +82,7 @@ class World(ABC):
     def __repr__(self) -> str:
         simple = (str, int, float, np.ndarray, jax.Array, type(None))
         shown = {k: v for k, v in vars(self).items() if not k.startswith("_") and isinstance(v, simple)}
-        short = (f"{k}={f'<{v.shape}>' if getattr(v, 'ndim', 0) else v}" for k, v in shown.items())
+        short = (f"{k}={f'<{shape}>' if (shape := getattr(v, 'shape', ())) else v}" for k, v in shown.items())
         return f"{type(self).__name__}({', '.join(short)})"
 
     @abstractmethod
