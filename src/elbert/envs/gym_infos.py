@@ -168,8 +168,7 @@ class VectorStep(NamedTuple):
 class VectorSteps:
     """Steps a user's vector environment; every step is shown as it was before any reset, whatever the autoreset mode.
 
-    What the environment returns is checked at every step, and refused with an `InvalidInputError` that says what is
-    wrong (a `NotFiniteError` for an infinite or NaN reward or observation).
+    Whatever the environment returns is checked; a reward or observation that is not finite is a `NotFiniteError`.
     """
 
     def __init__(self, env: VectorEnv, *, thorough: bool = False) -> None:
