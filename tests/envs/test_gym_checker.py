@@ -9,8 +9,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import elbert
 from elbert.envs import EnvCheckError, check_env
-from elbert.envs.gym_infos import vector_benefits
-from elbert.envs.gym_returns import step_benefits
+from elbert.envs.gym_returns import benefit_rows
 from elbert.errors import InvalidInputError
 
 from .own import VECTOR_FLAWS, Flawed, FlawedVector, clinic
@@ -42,18 +41,27 @@ def test_a_good_environment_is_told_so():
         ({"info": lambda i, t: {**i, "supply": -i["demand"] - 1}}, "supply is negative"),
         ({"info": lambda i, t: {**i, "demand": i["demand"] * np.nan}}, "demand is not finite"),
         ({"info": lambda i, t: {**i, "demand": ["a", "b", "c"]}}, "demand has dtype"),
-        ({"info": lambda i, t: {k: np.ones((2, 2, 2)) for k in i}}, r"shape \(2, 2, 2\)"),
+        ({"info": lambda i, t: {k: np.ones((2, 2, 2)) for k in i}}, r"shape \(1, 2, 2, 2\) for 1 copies"),
         ({"info": lambda i, t: {k: v[: 3 - t // 3] for k, v in i.items()}}, "had 3 groups .* and then 2"),
-        ({"step": lambda o, r, a, b, i: (o, r, a or b, i)}, "returned 4 things. It must return five"),
-        ({"step": lambda o, r, a, b, i: None}, r"step\(\) returned nothing. Is a return missing\?"),
-        ({"step": lambda o, r, a, b, i: (o, r, a, b, None)}, "returned five things, but the last is NoneType"),
-        ({"step": lambda o, r, a, b, i: (o, r, a, np.zeros(2, bool), i)}, r"truncated has dtype bool and shape \(2,\)"),
-        ({"step": lambda o, r, a, b, i: (o, r, int(a), b, i)}, "terminated has dtype int64"),
-        ({"step": lambda o, r, a, b, i: (o, None, a, b, i)}, "The reward is None"),
+        (
+            {"step": lambda o, r, a, b, i: (o, r, a or b, i)},
+            r"step\(\) returned \(ndarray, float, bool, dict\). It must return \(observation, reward, term",
+        ),
+        ({"step": lambda o, r, a, b, i: None}, r"step\(\) returned NoneType. It must return"),
+        (
+            {"step": lambda o, r, a, b, i: (o, r, a, b, None)},
+            r"bool, NoneType\). It must return .* where info is a dictionary",
+        ),
+        (
+            {"step": lambda o, r, a, b, i: (o, r, a, np.zeros(2, bool), i)},
+            r"truncated is array\(\[False, False\]\). Give bools .*of shape \(\)",
+        ),
+        ({"step": lambda o, r, a, b, i: (o, r, int(a), b, i)}, "terminated is 0. Give bools"),
+        ({"step": lambda o, r, a, b, i: (o, None, a, b, i)}, "The step's reward is None"),
         ({"step": lambda o, r, a, b, i: (o, float("inf"), a, b, i)}, "The reward is inf"),
         ({"step": lambda o, r, a, b, i: (o.astype(float), r, a, b, i)}, "does not lie in observation_space"),
-        ({"step": lambda o, r, a, b, i: 1 / 0}, r"step\(\) failed with ZeroDivisionError"),
-        ({"reset": lambda o, i: o}, "must return two things"),
+        ({"step": lambda o, r, a, b, i: 1 / 0}, "It raised ZeroDivisionError: division by zero"),
+        ({"reset": lambda o, i: o}, r"reset\(\) returned ndarray. It must return \(observation, info\)"),
         ({"reset": lambda o, i: (-o - 1, i)}, r"The observation of reset\(\) does not lie"),
         ({"unseeded": True}, "Two runs with reset.* differ"),
     ],
@@ -171,12 +179,12 @@ def test_lists_in_infos_are_welcome_in_vector_environments_too():
     ragged = np.asarray([[1.0, 2], None], dtype=object)
     ragged[1] = [1.0]
     info = {"supply": ragged, "demand": ragged}
-    nobody = np.zeros(2, bool)
     with pytest.raises(InvalidInputError, match="Give all the same"):
-        vector_benefits(info, mode=AutoresetMode.DISABLED, ended=nobody, ended_before=nobody)
+        benefit_rows(info, np.ones(2, bool))
 
 
 def test_single_infos_may_hold_lists_or_two_criteria():
-    assert step_benefits({"supply": [1, 0], "demand": [1, 1]}).supply.tolist() == [[1, 0]]
-    two = step_benefits({"supply": [[1, 0], [0, 0]], "demand": [[1, 1], [2, 2]]})
-    assert two.demand.tolist() == [[1, 1], [2, 2]]
+    listed = check_env(Flawed(info=lambda i, t: {"supply": [1, 0], "demand": [1, 1]}), steps=4)
+    assert listed.supply.tolist() == [[4, 0]]
+    two = check_env(Flawed(info=lambda i, t: {"supply": [[1, 0], [0, 0]], "demand": [[1, 1], [2, 2]]}), steps=4)
+    assert two.demand.tolist() == [[4, 4], [8, 8]]

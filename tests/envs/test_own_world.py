@@ -67,7 +67,7 @@ def test_action_spaces_of_ones_own():
     two = elbert.envs.WorldVectorEnv(FromOne(), 2)
     two.reset(seed=0)
     two.step(np.asarray([2, 1]))
-    with pytest.raises(InvalidInputError, match="not a choice"):
+    with pytest.raises(InvalidInputError, match="Give whole numbers"):
         two.step(np.asarray([0, 1]))
 
     class Switches(Coin):

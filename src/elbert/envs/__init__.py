@@ -3,9 +3,8 @@
 from elbert.envs.attention import Attention, AttentionState
 from elbert.envs.graphs import karate_club
 from elbert.envs.gym_checker import EnvReport, check_env
-from elbert.envs.gym_env import ResetNeededError, WorldEnv
-from elbert.envs.gym_strict import EnvCheckError
-from elbert.envs.gym_vector_env import WorldVectorEnv
+from elbert.envs.gym_env import ResetNeededError, WorldEnv, WorldVectorEnv
+from elbert.envs.gym_returns import EnvCheckError
 from elbert.envs.gym_wrappers import (
     NotionVectorWrapper,
     NotionWrapper,

@@ -73,17 +73,13 @@ class Attention(World, static=("history",)):
         need = f"one amount for all sites, or one for each of the {sites} sites, 0 or more"
         self.fall = as_row(fall, "fall", length=sites, low=0, need=need)
         self.growth = as_row(growth, "growth", length=sites, low=0, need=need)
-        self.units = as_count(
-            units, "units", low=1, high=MOST_UNITS, need=f"a whole number of units, from 1 to {MOST_UNITS}"
-        )
+        self.units = as_count(units, "units", "units", high=MOST_UNITS)
         self.reward_found = as_float(reward_found, "reward_found", need="a number")
         self.cost_missed = as_float(cost_missed, "cost_missed", need="a number")
         self.history = as_whole(history, "history", "a whole number of steps, at least 1", low=1)
-        self.horizon = as_count(horizon, "horizon", low=1, need="a whole number of steps, at least 1")
+        self.horizon = as_count(horizon, "horizon", "steps")
         if has_values(self.initial_rates, self.growth, self.horizon):
-            highest = float(
-                np.max(np.asarray(self.initial_rates, float) + np.asarray(self.growth, float) * self.horizon)
-            )
+            highest = float(np.max(self.initial_rates + self.growth * float(self.horizon)))
             if highest > LARGEST_RATE:
                 raise InvalidInputError(
                     f"A site could reach the rate {highest:g} within the horizon of {int(self.horizon)} steps. Counts "

@@ -5,7 +5,7 @@ A graph is undirected and unweighted. People are numbered 0, 1, 2, ... in the or
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -20,34 +20,12 @@ GroupsLike: TypeAlias = Sequence[int] | Mapping[Any, int] | np.ndarray[Any, Any]
 KARATE_GROUP_0 = (0, 1, 3, 4, 5, 6, 7, 10, 11, 12, 13, 16, 17, 19, 21)
 """One side of the first Girvan-Newman split of Zachary's karate club; the other 19 people are group 1."""
 
-KARATE_FRIENDS = {
-    0: (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 17, 19, 21, 31),
-    1: (2, 3, 7, 13, 17, 19, 21, 30),
-    2: (3, 7, 8, 9, 13, 27, 28, 32),
-    3: (7, 12, 13),
-    4: (6, 10),
-    5: (6, 10, 16),
-    6: (16,),
-    8: (30, 32, 33),
-    9: (33,),
-    13: (33,),
-    14: (32, 33),
-    15: (32, 33),
-    18: (32, 33),
-    19: (33,),
-    20: (32, 33),
-    22: (32, 33),
-    23: (25, 27, 29, 32, 33),
-    24: (25, 27, 31),
-    25: (31,),
-    26: (29, 33),
-    27: (33,),
-    28: (31, 33),
-    29: (32, 33),
-    30: (32, 33),
-    31: (32, 33),
-    32: (33,),
-}
+KARATE_FRIENDS = """
+0: 1 2 3 4 5 6 7 8 10 11 12 13 17 19 21 31; 1: 2 3 7 13 17 19 21 30; 2: 3 7 8 9 13 27 28 32
+3: 7 12 13; 4: 6 10; 5: 6 10 16; 6: 16; 8: 30 32 33; 9: 33; 13: 33; 14: 32 33; 15: 32 33; 18: 32 33
+19: 33; 20: 32 33; 22: 32 33; 23: 25 27 29 32 33; 24: 25 27 31; 25: 31; 26: 29 33; 27: 33; 28: 31 33
+29: 32 33; 30: 32 33; 31: 32 33; 32: 33
+"""
 """Who is a friend of whom, each friendship once: W. W. Zachary, "An information flow model for conflict and fission in
 small groups", Journal of Anthropological Research 33 (1977), numbered from 0 as in networkx."""
 
@@ -65,21 +43,16 @@ class Network(NamedTuple):
 def karate_club() -> Network:
     """Zachary's karate club: 34 people, 78 friendships, split in two groups of 15 and 19."""
     group = np.asarray([0 if person in KARATE_GROUP_0 else 1 for person in range(34)])
-    pairs = [(person, friend) for person, friends in KARATE_FRIENDS.items() for friend in friends]
+    rows = [row.split(":") for row in KARATE_FRIENDS.replace("\n", ";").strip(";").split(";")]
+    pairs = [(int(person), int(friend)) for person, friends in rows for friend in friends.split()]
     network = Network(_edges(pairs, len(group)), group)
     for array in network:  # one network for all who ask
         array.setflags(write=False)
     return network
 
 
-def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
-    """The network that a user means.
-
-    Args:
-        graph: a networkx graph, or pairs of people who know each other, or None for the karate club.
-        groups: a group number for every person, in the order of the nodes; or by node; or the name of the node
-            attribute of a networkx graph that holds it. None for the karate club's own split.
-    """
+def as_network(graph: GraphLike, groups: GroupsLike | None) -> Network:
+    """The network that a user means; without a graph the karate club, without either its own split in two groups."""
     if graph is None and groups is None:
         return karate_club()
     if groups is None:
@@ -87,22 +60,25 @@ def as_network(graph: GraphLike | None, groups: GroupsLike | None) -> Network:
             "The graph has no groups. Give groups=: one group number per person in the order of the nodes, a mapping "
             "from node to group, or the name of a node attribute."
         )
-    if graph is None:
-        people = range(len(karate_club().group))
-        return karate_club()._replace(group=_checked_groups(groups, graph, people))
-    if not is_graph(graph):
-        group = _checked_groups(groups, graph, None)
-        return Network(_edges(graph, len(group)), group)
-    if graph.is_directed():
+    if is_graph(graph) and graph.is_directed():
         raise InvalidInputError(
             "The graph is directed, but a contact goes both ways. Give graph.to_undirected(), if that is what it means."
         )
-    place = {node: index for index, node in enumerate(graph.nodes())}
-    group = _checked_groups(groups, graph, list(place))
-    return Network(_edges(((place[edge[0]], place[edge[1]]) for edge in graph.edges()), len(place)), group)
+    if isinstance(groups, str):
+        groups = _attribute(groups, graph)
+    if is_graph(graph):
+        nodes = list(graph.nodes())
+        place = {node: index for index, node in enumerate(nodes)}
+        pairs = [(place[edge[0]], place[edge[1]]) for edge in graph.edges()]
+    elif graph is None:
+        nodes, pairs = range(len(karate_club().group)), karate_club().edges
+    else:
+        nodes, pairs = None, graph  # as many people as there are groups given
+    group = _checked_groups(groups, nodes)
+    return Network(_edges(pairs, len(group)), group)
 
 
-def is_graph(value: Any) -> bool:
+def is_graph(value: Any) -> TypeGuard[Any]:
     """Whether this looks like a networkx graph."""
     return hasattr(value, "nodes") and hasattr(value, "is_directed")
 
@@ -134,40 +110,25 @@ def _edges(pairs: Any, people: int) -> np.ndarray[Any, Any]:
 
 def _attribute(name: str, graph: Any) -> dict[Any, Any]:
     """Node -> what its attribute of this name holds."""
-    if not is_graph(graph):
-        raise InvalidInputError(
-            f"groups is {name!r}, the name of a node attribute, but the graph is no networkx graph. Give one group "
-            "number per person."
-        )
-    known = {str(attribute): None for _, data in graph.nodes(data=True) for attribute in data}
+    nodes = graph.nodes(data=True) if is_graph(graph) else ()
+    known = {str(attribute): None for _, data in nodes for attribute in data}
     if name not in known:
-        have = f"The nodes have {', '.join(map(repr, known))}." if known else "The nodes have no attributes."
-        raise InvalidInputError(f"No node has the attribute {name!r}, which groups= names. {have}")
-    return {node: data[name] for node, data in graph.nodes(data=True) if name in data}
+        have = ", ".join(map(repr, known)) or "no attributes (those of a list of edges never do)"
+        raise InvalidInputError(f"No node has the attribute {name!r}, which groups= names. The nodes have {have}.")
+    return {node: data[name] for node, data in nodes if name in data}
 
 
-def _in_order(groups: Mapping[Any, Any], nodes: Sequence[Any] | None) -> list[Any]:
-    """The values of a mapping from person to group, in the order of the people."""
-    order = range(len(groups)) if nodes is None else nodes
-    if nodes is None and set(groups) != set(order):
-        raise InvalidInputError(
-            f"groups maps {', '.join(repr(name) for name in list(groups)[:3])}, ... but in a list of edges people "
-            f"are numbered 0 to {len(groups) - 1}. Number them, or give a networkx graph."
-        )
-    missing = [node for node in order if node not in groups]
-    if missing:
-        raise InvalidInputError(
-            f"{len(missing)} people have no group, the first is {missing[0]!r}. Give every person one."
-        )
-    return [groups[node] for node in order]
-
-
-def _checked_groups(groups: Any, graph: Any, nodes: Sequence[Any] | None) -> np.ndarray[Any, Any]:
+def _checked_groups(groups: Any, nodes: Sequence[Any] | None) -> np.ndarray[Any, Any]:
     """Whole numbers 0 .. M - 1 with somebody in each group, in the order of the people. [people]"""
-    if isinstance(groups, str):
-        groups = _attribute(groups, graph)
     if isinstance(groups, Mapping):
-        groups = _in_order(groups, nodes)
+        order = range(len(groups)) if nodes is None else nodes
+        missing = [node for node in order if node not in groups]
+        if missing:
+            raise InvalidInputError(
+                f"groups has no entry for {missing[0]!r}; {len(missing)} people have no group. Give every person one. "
+                "In a list of edges people are numbered 0, 1, 2, ..."
+            )
+        groups = [groups[node] for node in order]
     try:
         groups = list(groups)
         array = np.asarray(groups)
@@ -179,9 +140,7 @@ def _checked_groups(groups: Any, graph: Any, nodes: Sequence[Any] | None) -> np.
     if nodes is not None and len(array) != len(nodes):
         raise InvalidInputError(f"groups has {len(array)} entries for {len(nodes)} people. Give one per person.")
     if len(array) > LARGEST_POPULATION:
-        raise InvalidInputError(
-            f"{len(array)} people are more than the {LARGEST_POPULATION} that this world is made for."
-        )
+        raise InvalidInputError(f"There are {len(array)} people. Give at most {LARGEST_POPULATION}.")
     used = np.unique(array)
     if used[0] != 0 or used[-1] != len(used) - 1:
         raise InvalidInputError(

@@ -1,7 +1,8 @@
 """Is this environment ready? Steps it and says, like a colleague, what is missing or wrong and how to mend it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import gymnasium
@@ -11,20 +12,14 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 
 from elbert.checks import as_seed, as_whole
 from elbert.envs.gym_env import WorldEnv
-from elbert.envs.gym_infos import VectorStep, VectorSteps
-from elbert.envs.gym_returns import KEYS, as_float32, check_finite
-from elbert.envs.gym_strict import EnvCheckError, StrictEnv
+from elbert.envs.gym_infos import VectorSteps
+from elbert.envs.gym_returns import KEYS, EnvCheckError, StrictEnv, as_float32, check_finite
 from elbert.envs.registry import get_entry
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 
 REPEATED_STEPS = 20
 """Steps that are made twice, to see whether a seed repeats them."""
-
-IN_PLACE = (
-    "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put a copy into "
-    "info."
-)
 
 
 @dataclass(frozen=True)
@@ -48,12 +43,9 @@ class EnvReport:
             f"{kind}, ready: {self.groups} groups{several}; {self.steps} steps with random actions, "
             f"{self.episodes} episodes ended."
         ]
-        for c in range(self.criteria):
+        for c, g in np.ndindex(self.supply.shape):
             name = f"criterion {c}, " if self.criteria > 1 else ""
-            lines += [
-                f"  {name}group {g}: supply {self.supply[c, g]:g}, demand {self.demand[c, g]:g}"
-                for g in range(self.groups)
-            ]
+            lines.append(f"  {name}group {g}: supply {self.supply[c, g]:g}, demand {self.demand[c, g]:g}")
         return "\n".join(lines + [f"Note: {note}" for note in self.notes])
 
 
@@ -74,86 +66,72 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
         env = get_entry(env).make()
     if isinstance(env, World):
         env = WorldEnv(env)
+    try:
+        return _report(env, steps, start)
+    except EnvCheckError:
+        raise
+    except Exception as error:  # the environment may raise anything
+        ours = isinstance(error, InvalidInputError)
+        raise EnvCheckError([str(error) if ours else f"It raised {type(error).__name__}: {error}"]) from error
+
+
+def _report(env: Any, steps: int, seed: int) -> EnvReport:
     if not isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
-        raise EnvCheckError(
-            [
-                f"This is {type(env).__name__}, not a gymnasium.Env or gymnasium.vector.VectorEnv. Make it one: a "
-                "class with reset() and step(), observation_space and action_space."
-            ]
+        raise InvalidInputError(
+            f"This is {type(env).__name__}, not a gymnasium.Env or gymnasium.vector.VectorEnv. Make it one: a class "
+            "with reset() and step(), observation_space and action_space."
         )
     missing = [name for name in ("observation_space", "action_space") if getattr(env, name, None) is None]
     if missing:
-        raise EnvCheckError([f"It has no {' and no '.join(missing)}. Set it in __init__."])
+        raise InvalidInputError(f"It has no {' and no '.join(missing)}. Set it in __init__.")
     many = isinstance(env, gymnasium.vector.VectorEnv)
-    watched = None if many else _Watched(StrictEnv(env, thorough=True))
-    _check_repetition(env, watched, min(REPEATED_STEPS, steps), start)
-    supply, demand, made, episodes = _totals(_walk(env, watched, steps, start))
-    in_place = [IN_PLACE] if watched is not None and watched.changed else []
-    return EnvReport(
-        copies=env.num_envs if many else None,
-        criteria=supply.shape[0],
-        groups=supply.shape[1],
-        steps=made,
-        episodes=episodes,
-        supply=supply,
-        demand=demand,
-        notes=(*in_place, *_notes(supply, demand, episodes, made)),
-    )
+    copies, strict = (env.num_envs, None) if many else (None, StrictEnv(env, thorough=True))
+    once, again = (list(_walk(env, strict, min(REPEATED_STEPS, steps), seed)) for _ in range(2))
+    if not all(np.array_equal(*pair) for rows in zip(once, again, strict=True) for pair in zip(*rows, strict=True)):
+        raise InvalidInputError(
+            f"Two runs with reset(seed={seed}) and the same actions differ. Take all randomness from self.np_random "
+            "(call super().reset(seed=seed) first), so that results can be repeated."
+        )
+    totals: dict[str, Any] = dict.fromkeys(KEYS, 0.0)
+    made = episodes = 0
+    for step in islice(_walk(env, strict, steps, seed), 1, None):
+        totals = {key: total + getattr(step, key).sum(axis=0, dtype=float) for key, total in totals.items()}
+        made += int(step.counted.sum())
+        episodes += int((step.terminated | step.truncated).sum())
+    for key, total in totals.items():
+        check_finite(as_float32(total)[None], f"total {key}")
+    criteria, groups = totals["supply"].shape
+    in_place = strict is not None and strict.changed_in_place
+    notes = tuple(_notes(**totals, episodes=episodes, steps=made, in_place=in_place))
+    return EnvReport(copies, criteria, groups, made, episodes, **totals, notes=notes)
 
 
-def _notes(supply: Any, demand: Any, episodes: int, steps: int) -> list[str]:
+def _notes(supply: Any, demand: Any, episodes: int, steps: int, in_place: bool) -> list[str]:
     """What is allowed but may not be meant."""
-    notes = []
-    if supply.shape[1] == 1:
-        notes.append("there is only one group, so that there is nothing to compare: its bias is 0 whatever happens.")
-    without = np.flatnonzero(demand.sum(axis=0) == 0)
-    if without.size:
-        who = ", ".join(map(str, without))
-        notes.append(
-            f"group {who} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
-            "bias cannot be said."
-        )
-    above = np.flatnonzero(((supply > demand * (1 + 1e-6)) & (demand > 0)).any(axis=0))
-    if above.size:
-        who = ", ".join(map(str, above))
-        notes.append(
-            f"group {who} received more than was due, all steps together, so that a rate exceeds 1. If supply should "
-            "be a part of demand, are the two exchanged?"
-        )
-    if not supply.any():
-        notes.append("supply was 0 in every step. Random actions may never give a benefit, or it is not counted.")
-    if not episodes:
-        notes.append(
-            f"no episode ended within {steps} steps. Benefit rates are formed over whole episodes, so training and "
-            "evaluation wait for their ends. Check with more steps=, or let episodes end: "
-            "gymnasium.wrappers.TimeLimit adds a limit."
-        )
-    return notes
+    without = ", ".join(map(str, np.flatnonzero(demand.sum(axis=0) == 0)))
+    above = ", ".join(map(str, np.flatnonzero(((supply > demand * (1 + 1e-6)) & (demand > 0)).any(axis=0))))
+    notes = {
+        "supply or demand is one array in every step, changed in place. Whoever keeps it sees it change: put a copy "
+        "into info.": in_place,
+        "there is only one group, so there is nothing to compare: its bias is 0 whatever happens.": supply.shape[1]
+        == 1,
+        f"group {without} never had any demand, so it has no benefit rate. If this stays so in whole episodes, its "
+        "bias cannot be said.": without,
+        f"group {above} received more than was due, all steps together, so a rate exceeds 1. If supply should be a "
+        "part of demand, are the two exchanged?": above,
+        "supply was 0 in every step. Random actions may never give a benefit, or it is not counted.": not supply.any(),
+        f"no episode ended within {steps} steps. Benefit rates are formed over whole episodes, so training and "
+        "evaluation wait for their ends. Check with more steps=, or let episodes end: gymnasium.wrappers.TimeLimit "
+        "adds a limit.": not episodes,
+    }
+    return [note for note, holds in notes.items() if holds]
 
 
-class _Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Notices arrays in an info that are those of the step before, changed: who keeps them sees them change."""
-
-    changed = False
-    _held: tuple[tuple[Any, Any], ...] = ()  # (the array itself, a copy of what it held)
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """As the environment's own."""
-        result = self.env.step(action)
-        now = tuple((result[4][key], np.array(result[4][key])) for key in KEYS)
-        self.changed = self.changed or any(
-            np.shares_memory(new, old) and not np.array_equal(new, as_it_was)
-            for (new, _), (old, as_it_was) in zip(now, self._held, strict=False)
-        )
-        self._held = now
-        return result
-
-
-def _walk(env: Any, watched: _Watched | None, count: int, seed: int) -> Iterator[VectorStep]:
-    """Steps with random actions from a seeded reset; a single environment is watched as a vector of one copy."""
+def _walk(env: Any, strict: StrictEnv | None, count: int, seed: int) -> Iterator[Any]:
+    """(observations,) of a seeded reset, then steps with random actions. One environment is a vector of one copy."""
     space, vector, sample = env.action_space, env, env.action_space.sample
-    if watched is not None:
-        vector = _explained(lambda: SyncVectorEnv([lambda: watched], autoreset_mode=AutoresetMode.DISABLED), "reset")
+    if strict is not None:
+        vector = SyncVectorEnv([lambda: strict], autoreset_mode=AutoresetMode.DISABLED)
         vector.closed = True  # the environment is the user's to close
 
         def sample() -> Any:
@@ -161,44 +139,6 @@ def _walk(env: Any, watched: _Watched | None, count: int, seed: int) -> Iterator
 
     space.seed(seed)
     steps = VectorSteps(vector, thorough=True)
-    _explained(lambda: steps.reset(seed), "reset")
+    yield (steps.reset(seed),)
     for _ in range(count):
-        yield _explained(lambda: steps.step(sample()), "step")
-
-
-def _explained(call: Callable[[], Any], name: str) -> Any:
-    """What a method of the environment returns, which may raise anything; the report names it."""
-    try:
-        return call()
-    except EnvCheckError:
-        raise
-    except InvalidInputError as error:
-        raise EnvCheckError([str(error)]) from error
-    except Exception as error:
-        raise EnvCheckError([f"{name}() failed with {type(error).__name__}: {error}"]) from error
-
-
-def _check_repetition(env: Any, watched: _Watched | None, count: int, seed: int) -> None:
-    """Refuse an environment whose steps differ after the same seed and actions."""
-    first, second = (list(_walk(env, watched, count, seed)) for _ in range(2))
-    for step, repeated in zip(first, second, strict=True):
-        if not all(np.array_equal(values, again) for values, again in zip(step, repeated, strict=True)):
-            raise EnvCheckError(
-                [
-                    f"Two runs with reset(seed={seed}) and the same actions differ. Take all randomness from "
-                    "self.np_random (call super().reset(seed=seed) first), so that results can be repeated."
-                ]
-            )
-
-
-def _totals(walk: Iterator[VectorStep]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int, int]:
-    """(supply, demand), [criteria, groups] each, over all steps of all copies; how many steps; how many episodes."""
-    totals: dict[str, Any] = dict.fromkeys(KEYS, 0.0)
-    steps = episodes = 0
-    for step in walk:
-        totals = {key: total + getattr(step, key).sum(axis=0, dtype=float) for key, total in totals.items()}
-        steps += int(step.counted.sum())
-        episodes += int((step.terminated | step.truncated).sum())
-    for key, total in totals.items():
-        _explained(lambda key=key, total=total: check_finite(as_float32(total)[None], f"total {key}"), "step")
-    return totals["supply"], totals["demand"], steps, episodes
+        yield steps.step(sample())

@@ -17,20 +17,17 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from elbert.envs.gym_returns import (
-    Benefits,
-    as_flags,
     as_float32,
-    as_reward,
     as_rows,
+    as_values,
     benefit_rows,
     called,
     check_finite,
     check_spaces,
     check_within,
-    five_values,
     flat_observations,
+    returned,
     same_groups,
-    two_values,
 )
 from elbert.errors import InvalidInputError
 
@@ -54,47 +51,20 @@ def stepping(mode: AutoresetMode, ended_before: Mask) -> Mask:
     return ~ended_before if mode is AutoresetMode.NEXT_STEP else np.ones_like(ended_before)
 
 
+def resets_after(mode: AutoresetMode, ended: Mask) -> bool:
+    """Whether a step that ends these copies' episodes also resets them."""
+    return mode is AutoresetMode.SAME_STEP and bool(ended.any())
+
+
 def ended_after(mode: AutoresetMode, ended: Mask) -> Mask:
     """Which copies stand at the end of an episode when the step is over. [copies] bool"""
     return np.zeros_like(ended) if mode is AutoresetMode.SAME_STEP else ended
 
 
-def vector_benefits(info: Mapping[str, Any], *, mode: AutoresetMode, ended: Mask, ended_before: Mask) -> Benefits:
-    """Supply and demand of one step of many copies, checked. [copies, criteria, groups]
-
-    Args:
-        info: of the step.
-        mode: the environment's `metadata["autoreset_mode"]`.
-        ended: [copies] whether this step ended the copy's episode.
-        ended_before: [copies] whether the step before did.
-    """
-    if mode is AutoresetMode.SAME_STEP and ended.any():
-        final = benefit_rows(_final_info(info), ended, 'info["final_info"]')
-        running = final if ended.all() else benefit_rows(info, ~ended)
-        for last, other in zip(final, running, strict=True):
-            same_groups(last.shape[1:], other.shape[1:])
-        supply, demand = (np.where(as_rows(ended, f), f, r) for f, r in zip(final, running, strict=True))
-        return Benefits(supply, demand, np.ones_like(ended))
-    counted = stepping(mode, ended_before)
-    if not counted.any():
-        return Benefits(np.zeros((len(ended), 0, 0)), np.zeros((len(ended), 0, 0)), counted)
-    supply, demand = benefit_rows(info, counted)
-    return Benefits(supply * as_rows(counted, supply), demand * as_rows(counted, demand), counted)
-
-
 def with_benefits(
     infos: Mapping[str, Any], mode: AutoresetMode, supply: Any, demand: Any, *, ended: Mask, stepped: Mask
 ) -> dict[str, Any]:
-    """The infos of a step with its benefits added, where a reader of this mode looks for them.
-
-    Args:
-        infos: of the step.
-        mode: the environment's autoreset mode.
-        supply: [copies, ...] of the step that each copy made, whether or not it ended an episode.
-        demand: the same shape.
-        ended: [copies] whether the step ended the copy's episode.
-        stepped: [copies] whether the copy made a step.
-    """
+    """The infos of a step with its benefits, [copies, ...] each, added where `before_reset` looks for them."""
 
     def masked(mask: Mask) -> dict[str, Any]:
         if not mask.any():
@@ -102,34 +72,30 @@ def with_benefits(
         rows = as_rows(mask, supply)
         return {"supply": supply * rows, "_supply": mask.copy(), "demand": demand * rows, "_demand": mask.copy()}
 
-    if mode is not AutoresetMode.SAME_STEP or not ended.any():
+    if not resets_after(mode, ended):
         return {**infos, **masked(stepped)}
     final = {**_final_info(infos), **masked(ended)}
     return {**infos, **masked(stepped & ~ended), "final_info": final, "_final_info": ended.copy()}
 
 
-def final_entries(observations: np.ndarray[Any, Any], ended: Mask) -> dict[str, Any]:
-    """The entries of a SameStep info that hold the last observations of ended episodes."""
+def final_entries(mode: AutoresetMode, observations: np.ndarray[Any, Any], ended: Mask) -> dict[str, Any]:
+    """The entries of an info that hold the last observations of ended episodes, where this mode has them."""
+    if not resets_after(mode, ended):
+        return {}
     final = np.full(len(ended), None, dtype=object)
     for i in np.flatnonzero(ended):
         final[i] = np.array(observations[i])
     return {"final_obs": final, "_final_obs": ended.copy()}
 
 
-def last_observations(env: VectorEnv, observations: Any, infos: Mapping[str, Any], ended: Mask) -> Any:
-    """Observations (of any space) as they were when the step was made, before any copy was reset."""
-    if autoreset_mode(env) is not AutoresetMode.SAME_STEP or not ended.any():
-        return observations
-    final = _final_observations(infos, ended)
+def before_reset(env: VectorEnv, observations: Any, infos: Mapping[str, Any], ended: Mask) -> tuple[Any, Any]:
+    """Observations (of any space) and infos as they were when the step was made, before any copy was reset."""
+    if not resets_after(autoreset_mode(env), ended):
+        return observations, infos
+    merged, final = merged_infos(infos, _final_info(infos), ended), _final_observations(infos, ended)
     rows = [final[i] if ended[i] else row for i, row in enumerate(iterate(env.observation_space, observations))]
     space = env.single_observation_space
-    return called(lambda: concatenate(space, rows, create_empty_array(space, len(rows))), "step")
-
-
-def last_infos(env: VectorEnv, infos: Mapping[str, Any], ended: Mask) -> Mapping[str, Any]:
-    """Infos as they were when the step was made, before any copy was reset."""
-    same = autoreset_mode(env) is AutoresetMode.SAME_STEP and ended.any()
-    return merged_infos(infos, _final_info(infos), ended) if same else infos
+    return called(lambda: concatenate(space, rows, create_empty_array(space, len(rows))), "step"), merged
 
 
 def merged_infos(infos: Mapping[str, Any], others: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
@@ -139,15 +105,29 @@ def merged_infos(infos: Mapping[str, Any], others: Mapping[str, Any], mask: Mask
     """
     merged = dict(infos)
     for key in {name for name in (*infos, *others) if not name.startswith("_") and not name.startswith("final_")}:
-        here, there = infos.get(key), others.get(key)
-        if not all(values is None or isinstance(values, np.ndarray) for values in (here, there)):
+        here, there = (_entries(source.get(key)) for source in (infos, others))
+        here, there = (
+            (np.zeros_like(there) if here is None else here),
+            (np.zeros_like(here) if there is None else there),
+        )
+        if mask.shape not in (here.shape[:1], there.shape[:1]):  # one value for all copies
             continue
-        like = next(values for values in (here, there) if values is not None)
-        here, there = (np.zeros_like(like) if values is None else values for values in (here, there))
-        merged[key] = np.where(as_rows(mask, like), there, here)
+        if here.shape != there.shape:
+            raise InvalidInputError(
+                f'info["{key}"] has shape {here.shape}, but {there.shape} for episodes that ended or were reset. Give '
+                "the same shape in every step."
+            )
+        merged[key] = np.where(as_rows(mask, here), there, here)
         has_entry = (source.get(f"_{key}", np.full(len(mask), key in source)) for source in (others, infos))
         merged[f"_{key}"] = np.where(mask, *has_entry)
     return merged
+
+
+def _entries(values: Any) -> Any:
+    try:
+        return None if values is None else np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return np.asarray(values, dtype=object)
 
 
 def _final_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -175,7 +155,6 @@ def _final_observations(info: Mapping[str, Any], ended: Mask) -> Any:
 class VectorStep(NamedTuple):
     """One step of N copies, as it was before any reset."""
 
-    observation: np.ndarray[Any, Any]  # [N, observation] float32, before the step
     final_observation: np.ndarray[Any, Any]  # [N, observation] float32, after the step, before any reset
     next_observation: np.ndarray[Any, Any]  # [N, observation] float32, what the policy sees next, after resets
     reward: np.ndarray[Any, Any]  # [N] float32, 0 where not counted
@@ -189,84 +168,63 @@ class VectorStep(NamedTuple):
 class VectorSteps:
     """Steps a user's vector environment; every step is shown as it was before any reset, whatever the autoreset mode.
 
-    What the environment returns is checked at every step, and refused with an `InvalidInputError` that says what is
-    wrong (a `NotFiniteError` for an infinite or NaN reward or observation).
+    Whatever the environment returns is checked; a reward or observation that is not finite is a `NotFiniteError`.
     """
 
     def __init__(self, env: VectorEnv, *, thorough: bool = False) -> None:
-        """The environment; nothing is checked or reset yet. `thorough`: observations must also lie in their space."""
-        self.env, self._thorough = env, thorough
-        self.copies = env.num_envs
-        self._shape: tuple[int, ...] | None = None
-        self._observation: np.ndarray[Any, Any] | None = None
-        self._ended = np.zeros(self.copies, bool)
+        """The environment; nothing is reset yet. `thorough`: observations must also lie in their space."""
+        self.env, self.copies, self._thorough = env, env.num_envs, thorough
+        self._shape: tuple[int, ...] | None = None  # (criteria, groups), known after the first step
+        self._ended: Mask | None = None  # copies that stand at the end of an episode; None before a reset
 
-    @property
-    def observation_size(self) -> int:
-        """How many numbers one flattened observation has."""
-        check_spaces(self.env.single_observation_space, self.env.single_action_space)
-        return int(gymnasium.spaces.flatdim(self.env.single_observation_space))
-
-    @property
-    def criteria(self) -> tuple[str, ...]:
-        """Names of the criteria that the environment reports, known after the first step."""
-        count = self._known_shape()[0]
-        return ("benefit rate",) if count == 1 else tuple(f"criterion {c}" for c in range(count))
-
-    @property
-    def groups(self) -> int:
-        """How many groups the environment reports, known after the first step."""
-        return self._known_shape()[1]
-
-    def probe(self) -> None:
-        """Learn the criteria and groups from one step, which belongs to no episode that counts: `reset` after it."""
+    def probe(self) -> tuple[int, tuple[str, ...], int]:
+        """Size of an observation, criteria and groups, from one step that counts in no episode: `reset` after it."""
         if self._shape is None:
             self.reset(seed=0)
             self.step(self.env.action_space.sample())
-            self._observation = None
+            self._ended = None
+        assert self._shape is not None
+        count, groups = self._shape
+        criteria = ("benefit rate",) if count == 1 else tuple(f"criterion {c}" for c in range(count))
+        return int(gymnasium.spaces.flatdim(self.env.single_observation_space)), criteria, groups
 
     def reset(self, seed: int) -> np.ndarray[Any, Any]:
         """Start new episodes in all copies. Returns the observations, [N, observation] float32."""
         check_spaces(self.env.single_observation_space, self.env.single_action_space)
-        self._observation = self._reset(seed=seed)
         self._ended = np.zeros(self.copies, bool)
-        return self._observation
+        return self._reset(seed=seed)
 
     def step(self, actions: Any) -> VectorStep:
         """One step of every copy, with actions as the environment takes them, [N, ...]."""
-        if self._observation is None:
+        if self._ended is None:
             raise InvalidInputError("step() was called before reset(seed). Call reset to start the episodes.")
         mode = autoreset_mode(self.env)
-        result = five_values(called(lambda: self.env.step(actions), "step"))
-        observations, reward, terminated, truncated, info = result
-        terminated = as_flags(terminated, "terminated", (self.copies,))
-        truncated = as_flags(truncated, "truncated", (self.copies,))
-        ended = terminated | truncated
-        benefits = vector_benefits(info, mode=mode, ended=ended, ended_before=self._ended)
-        before, last = self._observation, last_observations(self.env, observations, info, ended)
-        after = final = self._flat(observations, "step()")
-        if last is not observations:
-            final = self._flat(last, "step(), in its last steps of episodes,")
-        rewards = np.where(benefits.counted, as_float32(as_reward(reward, (self.copies,))), np.float32(0))
+        observations, reward, terminated, truncated, info = returned(lambda: self.env.step(actions), "step")
+        terminated = as_values(terminated, "terminated", (self.copies,))
+        truncated = as_values(truncated, "truncated", (self.copies,))
+        ended, stepped = terminated | truncated, stepping(mode, self._ended)
+        last, info = before_reset(self.env, observations, info, ended)
+        supply, demand = self._amounts(info, stepped)
+        after = self._flat(observations, "step()")
+        final = after if last is observations else self._flat(last, "step(), in its last steps of episodes,")
+        rewards = np.where(stepped, as_float32(as_values(reward, "reward", (self.copies,))), np.float32(0))
         check_finite(rewards, "reward")
-        supply, demand = self._amounts(benefits)
-        resets = mode is AutoresetMode.DISABLED and ended.any()
-        self._observation = self._reset(options={"reset_mask": ended.copy()}) if resets else after
+        if mode is AutoresetMode.DISABLED and ended.any():
+            after = self._reset(options={"reset_mask": ended.copy()})
         self._ended = ended_after(mode, ended)
         return VectorStep(
-            observation=before,
             final_observation=final,
-            next_observation=self._observation,
+            next_observation=after,
             reward=rewards,
             supply=supply,
             demand=demand,
             terminated=terminated,
             truncated=truncated,
-            counted=benefits.counted,
+            counted=stepped,
         )
 
     def _reset(self, **arguments: Any) -> np.ndarray[Any, Any]:
-        observations, _ = two_values(called(lambda: self.env.reset(**arguments), "reset"))
+        observations, _ = returned(lambda: self.env.reset(**arguments), "reset")
         return self._flat(observations, "reset()")
 
     def _flat(self, observations: Any, name: str) -> np.ndarray[Any, Any]:
@@ -277,18 +235,14 @@ class VectorSteps:
         check_finite(flat, "observation")
         return flat
 
-    def _amounts(self, benefits: Benefits) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Supply and demand in the shape of all steps; zeros where no copy made a step. [N, criteria, groups] each"""
-        if benefits.counted.any():
-            self._shape = same_groups(benefits.supply.shape[1:], self._shape)
-            supply, demand = as_float32(benefits.supply), as_float32(benefits.demand)
-            check_finite(supply, "supply")
-            check_finite(demand, "demand")
-            return supply, demand
-        none = np.zeros((self.copies, *self._known_shape()), np.float32)
-        return none, none.copy()
-
-    def _known_shape(self) -> tuple[int, ...]:
-        if self._shape is None:
-            raise InvalidInputError("Criteria and groups are known after the first step. Call probe() or step().")
-        return self._shape
+    def _amounts(self, info: Mapping[str, Any], stepped: Mask) -> tuple[np.ndarray[Any, Any], ...]:
+        """Supply and demand of the copies that made a step, 0 for the others. [N, criteria, groups] each"""
+        if not stepped.any():
+            assert self._shape is not None
+            return tuple(np.zeros((2, self.copies, *self._shape), np.float32))
+        rows = (as_float32(amounts) for amounts in benefit_rows(info, stepped))
+        supply, demand = (amounts.reshape(self.copies, -1, amounts.shape[-1]) for amounts in rows)
+        self._shape = same_groups(supply.shape[1:], self._shape)
+        check_finite(supply, "supply")
+        check_finite(demand, "demand")
+        return supply, demand

@@ -7,7 +7,7 @@ environment puts the copies in front.
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,6 +17,7 @@ from elbert.errors import ElbertError, InvalidInputError, did_you_mean
 from elbert.fairness.arrays import as_array, as_pair
 
 KEYS = ("supply", "demand")
+RETURNS = {"reset": "(observation, info)", "step": "(observation, reward, terminated, truncated, info)"}
 LARGEST_SPACE = 1_000_000
 """The most numbers in an observation and the most choices in an action; more would fill the memory."""
 
@@ -25,12 +26,79 @@ class NotFiniteError(InvalidInputError):
     """A reward or an observation of a user's environment is infinite or NaN."""
 
 
-class Benefits(NamedTuple):
-    """Benefit given and due in one step of one or many copies."""
+class EnvCheckError(InvalidInputError):
+    """The environment cannot be used as it is. `problems` lists why."""
 
-    supply: np.ndarray[Any, Any]  # [criteria, groups] or [copies, criteria, groups], float64
-    demand: np.ndarray[Any, Any]
-    counted: np.ndarray[Any, Any]  # [] or [copies] bool: False where a copy was only reset
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        many = f"{len(problems)} things stand" if len(problems) > 1 else "One thing stands"
+        listed = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        super().__init__(f"{many} in the way of using this environment:\n{listed}")
+
+
+class StrictEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """One environment whose returns are checked before Gymnasium gathers copies of it; all problems are told at once.
+
+    A vector environment turns the text "3" or None into a number, and spreads an array of one group over all. What
+    was wrong can be seen only here. `thorough` also checks what is slow to check and can be seen later: that
+    observations lie in their space, and that supply and demand make sense.
+    """
+
+    changed_in_place = False  # whether a step changed the supply or demand that the step before had returned
+
+    def __init__(self, env: gymnasium.Env[Any, Any], *, thorough: bool = False) -> None:
+        super().__init__(env)
+        self._thorough = thorough
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._held: dict[str, tuple[Any, Any]] = {}  # an array of the step before, and a copy of what it held
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """As the environment's own, if it returns two values."""
+        observation, info = returned(lambda: self.env.reset(seed=seed, options=options), "reset")
+        self._check_observation(observation, "reset()")
+        return observation, dict(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """As the environment's own, if it returns five values that make sense."""
+        observation, reward, terminated, truncated, info = returned(lambda: self.env.step(action), "step")
+        checks: tuple[Callable[[], Any], ...] = (
+            lambda: self._check_observation(observation, "step()"),
+            lambda: as_values(reward, "reward", ()),
+            lambda: as_values(terminated, "terminated", ()),
+            lambda: as_values(truncated, "truncated", ()),
+            lambda: self._check_benefits(info),
+        )
+        problems = []
+        for check in checks:
+            try:
+                check()
+            except InvalidInputError as error:
+                problems.append(str(error))
+        if problems:
+            raise EnvCheckError(problems)
+        return observation, reward, terminated, truncated, dict(info)
+
+    def _check_observation(self, observation: Any, name: str) -> None:
+        space = self.env.observation_space
+        if self._thorough:
+            check_within(space, observation, name)
+        elif isinstance(space, gymnasium.spaces.Box) and np.shape(observation) != space.shape:
+            raise InvalidInputError(
+                f"The observation has shape {np.shape(observation)}. Give shape {space.shape}, as {space} says."
+            )
+
+    def _check_benefits(self, info: Mapping[str, Any]) -> None:
+        if self._thorough:
+            benefit_pair(info)
+        for key in KEYS:
+            amounts = info.get(key)
+            if isinstance(amounts, np.ndarray) and amounts.ndim in (1, 2):  # others are refused after gathering
+                self._shapes[key] = same_groups((1, *amounts.shape)[-2:], self._shapes.get(key), key)
+                if self._thorough:
+                    before, as_it_was = self._held.get(key, (np.zeros(0), None))
+                    changed = np.shares_memory(amounts, before) and not np.array_equal(amounts, as_it_was)
+                    self.changed_in_place = self.changed_in_place or changed
+                    self._held[key] = amounts, amounts.copy()
 
 
 def as_rows(mask: Any, like: Any) -> Any:
@@ -45,7 +113,7 @@ def as_float32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def called(call: Callable[[], Any], name: str) -> Any:
-    """What a method of the user's environment returns.
+    """What a call into the user's environment gives, during its method of this name.
 
     An exception from the user's own code passes as it is. One that was raised inside Gymnasium says little about its
     cause, for example "not enough values to unpack" for a step of four values, so the message adds what is needed.
@@ -64,54 +132,32 @@ def called(call: Callable[[], Any], name: str) -> Any:
         culprit = next(module for module in reversed(modules) if not module.startswith("numpy"))
         if not culprit.startswith("gymnasium"):
             raise
-        returns = "(observation, info)" if name == "reset" else "(observation, reward, terminated, truncated, info)"
         raise InvalidInputError(
-            f"{name}() failed inside Gymnasium with {type(error).__name__}: {error}. Every copy must return {returns}, "
-            "with the same shapes each time. elbert.check_env(env) on a single copy says what is wrong."
+            f"{name}() failed inside Gymnasium with {type(error).__name__}: {error}. Every copy must return "
+            f"{RETURNS[name]}, with the same shapes each time. elbert.check_env(env) on a single copy says what is "
+            "wrong."
         ) from error
 
 
-def two_values(result: Any) -> tuple[Any, Mapping[str, Any]]:
-    """(observation, info) of a reset."""
-    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
-        raise InvalidInputError("reset() must return two things, (observation, info), where info is a dictionary.")
-    return result
+def returned(call: Callable[[], Any], name: str) -> tuple[Any, ...]:
+    """What `reset` or `step` of the user's environment returns, if it is a tuple of as many values as it should be."""
+    result = called(call, name)
+    values: tuple[Any, ...] = result if isinstance(result, tuple) else ()
+    if len(values) == RETURNS[name].count(",") + 1 and isinstance(values[-1], Mapping):
+        return values
+    kinds = f"({', '.join(type(value).__name__ for value in values)})" if values else type(result).__name__
+    raise InvalidInputError(f"{name}() returned {kinds}. It must return {RETURNS[name]}, where info is a dictionary.")
 
 
-def five_values(result: Any) -> tuple[Any, Any, Any, Any, Mapping[str, Any]]:
-    """(observation, reward, terminated, truncated, info) of a step."""
-    if result is None:
-        raise InvalidInputError("step() returned nothing. Is a return missing?")
-    if isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], Mapping):
-        return result
-    shown = f"{len(result)} things" if isinstance(result, tuple) else type(result).__name__
-    if isinstance(result, tuple) and len(result) == 5:
-        shown = f"five things, but the last is {type(result[4]).__name__}"
-    raise InvalidInputError(
-        f"step() returned {shown}. It must return five, (observation, reward, terminated, truncated, info), where info "
-        "is a dictionary."
-    )
-
-
-def as_reward(reward: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Rewards as numbers of this shape: [] for one environment, [copies] for many."""
+def as_values(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The reward as numbers, `terminated` or `truncated` as bools: [] for one environment, [copies] for many."""
+    kinds, need = ("biuf", "finite numbers") if name == "reward" else ("b", "bools (Python's or NumPy's)")
     try:
-        array = np.asarray(reward)
+        array = np.asarray(values)
     except (TypeError, ValueError):
         array = np.asarray(None)
-    if array.dtype.kind not in "biuf" or array.shape != shape:
-        raise InvalidInputError(f"The reward is {reward!r}. Give finite numbers of shape {shape}.")
-    return array
-
-
-def as_flags(flags: Any, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """`terminated` or `truncated` as bools of this shape."""
-    array = np.asarray(flags)
-    if array.dtype != bool or array.shape != shape:
-        raise InvalidInputError(
-            f"{name} has dtype {array.dtype} and shape {array.shape}. Give {'bools' if shape else 'a bool'} of shape "
-            f"{shape}: terminated for an end of the world's own, truncated for a time limit."
-        )
+    if array.dtype.kind not in kinds or array.shape != shape:
+        raise InvalidInputError(f"The step's {name} is {values!r}. Give {need} of shape {shape}.")
     return array
 
 
@@ -119,53 +165,37 @@ def check_spaces(observation_space: gymnasium.Space[Any], action_space: gymnasiu
     """Refuse spaces of one environment from which nothing can be learned: empty, too large, or of no fixed size."""
     for name, space in (("observation_space", observation_space), ("action_space", action_space)):
         try:
-            size = gymnasium.spaces.flatdim(space)
-        except (NotImplementedError, ValueError) as error:
+            size: Any = gymnasium.spaces.flatdim(space)
+        except (NotImplementedError, ValueError):
+            size = "no fixed number of"
+        if isinstance(size, str) or not 0 < size <= LARGEST_SPACE:
             raise InvalidInputError(
-                f"{name} is {space}, which has no fixed number of entries. Make it a Box, Discrete, MultiDiscrete or "
-                "MultiBinary space, or a Dict or Tuple of them."
-            ) from error
-        if not 0 < size <= LARGEST_SPACE:
-            raise InvalidInputError(
-                f"{name} is {space}, which has {size} entries (a choice counts as one entry per value). Give a space "
-                f"with 1 to {LARGEST_SPACE} entries."
+                f"{name} is {space}, which has {size} entries (a choice counts as one entry per value). Give a Box, "
+                f"Discrete, MultiDiscrete or MultiBinary space with 1 to {LARGEST_SPACE} entries, or a Dict or Tuple "
+                "of them."
             )
 
 
 def flat_observations(env: gymnasium.vector.VectorEnv[Any, Any, Any], observations: Any) -> np.ndarray[Any, Any]:
     """Observations of any space as rows of numbers. [copies, observation] float32"""
-    space = env.single_observation_space
-    shape = (env.num_envs, *(space.shape or ()))
-    if isinstance(space, gymnasium.spaces.Box):
-        try:
-            array = as_float32(np.asarray(observations))
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"The observations are not numbers ({error}). Give an array of shape {shape}, as {space} says."
-            ) from error
-        if array.shape != shape:
-            raise InvalidInputError(
-                f"The observations have shape {array.shape}. Give shape {shape}: the copies, then {space}."
-            )
-        return array.reshape(env.num_envs, -1)
-    rows = called(lambda: list(iterate(env.observation_space, observations)), "step")
-    return np.stack([flat_observation(space, row) for row in rows])
-
-
-def flat_observation(space: gymnasium.Space[Any], observation: Any) -> np.ndarray[Any, Any]:
-    """One observation of any space as a row of numbers. [observation] float32"""
+    space, copies = env.single_observation_space, env.num_envs
     try:
-        flat = np.asarray(gymnasium.spaces.flatten(space, observation), np.float32)
+        if isinstance(space, gymnasium.spaces.Box):
+            shape = (copies, *space.shape)
+            array = as_float32(np.asarray(observations))
+        else:
+            shape = (copies, gymnasium.spaces.flatdim(space))
+            rows = [gymnasium.spaces.flatten(space, row) for row in iterate(env.observation_space, observations)]
+            array = np.asarray(rows, np.float32)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise InvalidInputError(
-            f"The observation {observation!r} does not lie in {space} ({error}). Mend one or the other."
+            f"The observations do not lie in {space} ({error}). Mend the space or the observations."
         ) from error
-    size = gymnasium.spaces.flatdim(space)
-    if flat.shape != (size,):
+    if array.shape != shape:
         raise InvalidInputError(
-            f"An observation has {flat.size} entries, but {space} has {size}. Give every observation the same shape."
+            f"The observations have shape {array.shape}. Give shape {shape}: the copies, then {space}."
         )
-    return flat
+    return array.reshape(copies, -1)
 
 
 def check_within(space: gymnasium.Space[Any], observation: Any, name: str) -> None:
@@ -194,17 +224,6 @@ def check_finite(values: np.ndarray[Any, Any], name: str) -> None:
         )
 
 
-def step_benefits(info: Mapping[str, Any]) -> Benefits:
-    """Supply and demand of one step of one environment, checked. [criteria, groups]"""
-    supply, demand = benefit_pair(info)
-    if supply.ndim > 2:
-        raise InvalidInputError(
-            f'info["supply"] has shape {supply.shape}. Give one number per group, [groups], or [criteria, groups].'
-        )
-    shape = (-1, supply.shape[-1])
-    return Benefits(supply.reshape(shape), demand.reshape(shape), np.asarray(True))
-
-
 def same_groups(shape: tuple[int, ...], before: tuple[int, ...] | None, name: str = "supply") -> tuple[int, ...]:
     """The shape (criteria, groups) of a step's benefits, refused if it is not the one of the steps before."""
     if before is not None and shape != before:
@@ -215,29 +234,32 @@ def same_groups(shape: tuple[int, ...], before: tuple[int, ...] | None, name: st
     return shape
 
 
-def benefit_rows(
-    info: Mapping[str, Any], needed: np.ndarray[Any, Any], where: str = "info"
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Supply and demand of all copies, [copies, criteria, groups] each, required of the copies that are needed."""
-    copies = len(needed)
+def check_entries(info: Mapping[str, Any], name: str, needed: np.ndarray[Any, Any]) -> None:
+    """Refuse an info of many copies whose mask says that a needed copy has no entry of this name."""
+    mask = np.asarray(info.get(f"_{name}", needed))
+    if mask.shape != needed.shape:
+        raise InvalidInputError(f'info["_{name}"] has shape {mask.shape}. Give one bool per copy, {needed.shape}.')
+    missing = needed & ~mask.astype(bool)
+    if missing.any():
+        raise InvalidInputError(
+            f'info has no "{name}" for copy {int(np.argmax(missing))}, although it made a step. Add it to each. In the '
+            'autoreset mode SameStep, the last step of an episode has it in info["final_info"].'
+        )
+
+
+def benefit_rows(info: Mapping[str, Any], needed: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """Supply and demand of the copies that are needed, 0 for the others. [copies, ..., groups] each"""
     for key in KEYS:
-        mask = info.get(f"_{key}")
-        if mask is not None and np.shape(mask) != (copies,):
-            raise InvalidInputError(
-                f'{where}["_{key}"] has shape {np.shape(mask)}. Give one bool per copy, ({copies},).'
-            )
-        if mask is not None and not np.asarray(mask)[needed].all():
-            row = int(np.flatnonzero(needed & ~np.asarray(mask))[0])
-            raise InvalidInputError(f'{where} has no "{key}" for copy {row}, although it made a step. Add it to each.')
+        check_entries(info, key, needed)
     rows = {key: needed_rows(value, needed, key) if key in KEYS else value for key, value in info.items()}
-    supply, demand = benefit_pair(rows, where)
+    supply, demand = benefit_pair(rows)
+    copies = len(needed)
     if supply.ndim not in (2, 3) or supply.shape[0] != copies:
         raise InvalidInputError(
-            f'{where}["supply"] has shape {supply.shape} for {copies} copies. Give [copies, groups], here '
-            f"[{copies}, groups], or [copies, criteria, groups]."
+            f"supply has shape {supply.shape} for {copies} copies. Give [copies, groups], here [{copies}, groups], or "
+            "[copies, criteria, groups]."
         )
-    shape = (copies, -1, supply.shape[-1])
-    return supply.reshape(shape), demand.reshape(shape)
+    return supply, demand
 
 
 def needed_rows(values: Any, needed: np.ndarray[Any, Any], name: str) -> Any:
@@ -256,13 +278,13 @@ def needed_rows(values: Any, needed: np.ndarray[Any, Any], name: str) -> Any:
     return filled
 
 
-def benefit_pair(info: Mapping[str, Any], where: str = "info") -> tuple[Any, Any]:
+def benefit_pair(info: Mapping[str, Any]) -> tuple[Any, Any]:
     """Both entries of an info, as arrays that belong together."""
     for key in KEYS:
         if info.get(key) is None:
             names = [str(name) for name in info if not str(name).startswith("_")]
             raise InvalidInputError(
-                f'{where} has no "{key}".{did_you_mean(key, names)} Every step must say how much benefit each group '
+                f'info has no "{key}".{did_you_mean(key, names)} Every step must say how much benefit each group '
                 'received (info["supply"]) and how much it was due (info["demand"]); elbert.SupplyDemandWrapper adds '
                 "both."
             )

@@ -19,16 +19,8 @@ import gymnasium
 import numpy as np
 
 from elbert.checks import as_whole
-from elbert.envs.gym_infos import (
-    autoreset_mode,
-    ended_after,
-    last_infos,
-    last_observations,
-    merged_infos,
-    stepping,
-    with_benefits,
-)
-from elbert.envs.gym_returns import called, five_values, needed_rows
+from elbert.envs.gym_infos import autoreset_mode, before_reset, ended_after, merged_infos, stepping, with_benefits
+from elbert.envs.gym_returns import KEYS, benefit_rows, check_entries, returned
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import as_pair
 from elbert.fairness.notions import Notion, get_notion
@@ -57,6 +49,68 @@ Benefit: TypeAlias = Callable[[Transition, np.ndarray[Any, Any] | None], tuple[A
 """(transition, which copies made a step or None for one environment) -> supply and demand."""
 
 
+class _ByFunctions:
+    """What the two wrappers by functions share."""
+
+    def __init__(self, env: Any, *, supply: Amounts, demand: Amounts) -> None:
+        """The environment, and what each group received (`supply`) and was due (`demand`) in a step.
+
+        Both are functions of the `Transition` that give [groups] or [criteria, groups]. In a vector environment they
+        see all copies at once and give the copies in front.
+        """
+        for name, function in (("supply", supply), ("demand", demand)):
+            if not callable(function):
+                example = 'lambda t: t.info["served"]'
+                raise InvalidInputError(f"{name} is {function!r}. Give a function of the transition, say {example}.")
+        super().__init__(env, lambda transition, _: (supply(transition), demand(transition)))  # pyright: ignore
+
+
+class _ByNotion:
+    """What the two wrappers by a notion share."""
+
+    def __init__(
+        self,
+        env: Any,
+        notion: str | Notion,
+        *,
+        groups: int,
+        group: Field = "group",
+        decision: Field | None = None,
+        qualified: Field | None = None,
+    ) -> None:
+        """The environment, and where to find the outcome of a decision. A field may hold one person or an array.
+
+        Args:
+            env: any Gymnasium environment (a vector environment for `NotionVectorWrapper`).
+            notion: for example "equal-opportunity"; `elbert.fairness.NOTIONS` lists them.
+            groups: how many groups there are.
+            group: of the person decided on, 0 .. groups - 1.
+            decision: 1 accepted, 0 rejected; the action, if not given.
+            qualified: 1 if the benefit was due; not needed for demographic parity.
+        """
+        rule = get_notion(notion)
+        as_whole(groups, "groups", "the number of groups, at least 1", low=1)
+        if rule.needs_qualified and qualified is None:
+            raise InvalidInputError(
+                f"The notion {rule.name!r} needs to know who was qualified. Give qualified=, the name of an entry of "
+                "info or a function of the transition."
+            )
+
+        def benefit(transition: Transition, made_step: np.ndarray[Any, Any] | None) -> tuple[Any, Any]:
+            who = np.asarray(_field(transition, group, "group", made_step))
+            what = np.asarray(
+                transition.action if decision is None else _field(transition, decision, "decision", made_step)
+            )
+            due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified", made_step))
+            each = rule.per_outcome(who, what, due, groups=groups)
+            people = tuple(range(0 if made_step is None else 1, who.ndim))
+            supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
+            single = len(rule.criteria) == 1
+            return (supply[..., 0, :], demand[..., 0, :]) if single else (supply, demand)
+
+        super().__init__(env, benefit)  # pyright: ignore
+
+
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds what a function of the transition gives."""
 
@@ -79,52 +133,19 @@ class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """As the environment's own, with the benefits of this step in `info`."""
         before, previous = self._observation, self._info
-        result = five_values(called(lambda: self.env.step(action), "step"))
-        observation, reward, terminated, truncated, info = result
+        observation, reward, terminated, truncated, info = returned(lambda: self.env.step(action), "step")
         transition = Transition(before, action, observation, reward, terminated, truncated, dict(info), previous)
         supply, demand = as_pair(*self._benefit(transition, None))
         self._observation, self._info = observation, {**info, "supply": supply, "demand": demand}
         return observation, reward, terminated, truncated, self._info
 
 
-class SupplyDemandWrapper(_Wrapper):
+class SupplyDemandWrapper(_ByFunctions, _Wrapper):
     """Adds `info["supply"]` and `info["demand"]` to an environment, by two functions of the transition."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], *, supply: Amounts, demand: Amounts) -> None:
-        """The environment, and what each group received and was due in a step.
 
-        Args:
-            env: any Gymnasium environment.
-            supply: Transition -> [groups] or [criteria, groups], amounts of benefit given.
-            demand: Transition -> the same shape, amounts due.
-        """
-        super().__init__(env, _by_functions(supply, demand))
-
-
-class NotionWrapper(_Wrapper):
+class NotionWrapper(_ByNotion, _Wrapper):
     """Adds `info["supply"]` and `info["demand"]` to an environment that decides on people, by a notion of fairness."""
-
-    def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        notion: str | Notion,
-        *,
-        groups: int,
-        group: Field = "group",
-        decision: Field | None = None,
-        qualified: Field | None = None,
-    ) -> None:
-        """The environment, and where to find the outcome of a decision. A field may hold one person or an array.
-
-        Args:
-            env: any Gymnasium environment.
-            notion: for example "equal-opportunity"; `elbert.fairness.NOTIONS` lists them.
-            groups: how many groups there are.
-            group: of the person decided on, 0 .. groups - 1.
-            decision: 1 accepted, 0 rejected; the action, if not given.
-            qualified: 1 if the benefit was due; not needed for demographic parity.
-        """
-        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
 
 
 class _VectorWrapper(gymnasium.vector.VectorWrapper):
@@ -155,94 +176,25 @@ class _VectorWrapper(gymnasium.vector.VectorWrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """As the environment's own, with the benefits of this step in `info` (or in its `final_info`)."""
         before, previous, stepped = self._observations, self._infos, stepping(self._mode, self._ended)
-        result = five_values(called(lambda: self.env.step(actions), "step"))
-        observations, rewards, terminated, truncated, infos = result
+        observations, rewards, terminated, truncated, infos = returned(lambda: self.env.step(actions), "step")
         ended = np.asarray(terminated) | np.asarray(truncated)
         if stepped.any():
-            last = last_observations(self.env, observations, infos, ended)
-            shown = dict(last_infos(self.env, infos, ended))
-            transition = Transition(before, actions, last, rewards, terminated, truncated, shown, previous)
-            supply, demand = self._amounts(transition, stepped)
+            last, shown = before_reset(self.env, observations, infos, ended)
+            transition = Transition(before, actions, last, rewards, terminated, truncated, dict(shown), previous)
+            amounts = zip(KEYS, self._benefit(transition, stepped), strict=True)
+            supply, demand = benefit_rows(dict(amounts), stepped)
             infos = with_benefits(infos, self._mode, supply, demand, ended=ended, stepped=stepped)
         infos = dict(infos)
         self._observations, self._infos, self._ended = observations, infos, ended_after(self._mode, ended)
         return observations, rewards, terminated, truncated, infos
 
-    def _amounts(self, transition: Transition, stepped: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-        """Supply and demand of the copies that made a step, 0 for the others. [copies, ..., groups] each"""
-        amounts = self._benefit(transition, stepped)
-        named = zip(amounts, ("supply", "demand"), strict=True)
-        supply, demand = as_pair(*(needed_rows(values, stepped, name) for values, name in named))
-        if supply.ndim < 2 or supply.shape[0] != self.num_envs:
-            raise InvalidInputError(
-                f"supply has shape {supply.shape} for {self.num_envs} copies. The functions see all copies at once: "
-                f"give [{self.num_envs}, groups]."
-            )
-        return supply, demand
 
-
-class SupplyDemandVectorWrapper(_VectorWrapper):
+class SupplyDemandVectorWrapper(_ByFunctions, _VectorWrapper):
     """Adds `info["supply"]` and `info["demand"]` to a vector environment, by two functions of the transitions."""
 
-    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], *, supply: Amounts, demand: Amounts) -> None:
-        """The environment, and what each group received and was due in a step of every copy.
 
-        Args:
-            env: any Gymnasium vector environment.
-            supply: Transition -> [copies, groups] or [copies, criteria, groups].
-            demand: Transition -> the same shape.
-        """
-        super().__init__(env, _by_functions(supply, demand))
-
-
-class NotionVectorWrapper(_VectorWrapper):
+class NotionVectorWrapper(_ByNotion, _VectorWrapper):
     """Adds `info["supply"]` and `info["demand"]` to a vector environment that decides on people, by a notion."""
-
-    def __init__(
-        self,
-        env: gymnasium.vector.VectorEnv[Any, Any, Any],
-        notion: str | Notion,
-        *,
-        groups: int,
-        group: Field = "group",
-        decision: Field | None = None,
-        qualified: Field | None = None,
-    ) -> None:
-        """As `NotionWrapper`, with the copies in front of every field."""
-        super().__init__(env, _by_notion(get_notion(notion), groups, group, decision, qualified))
-
-
-def _by_functions(supply: Amounts, demand: Amounts) -> Benefit:
-    for name, function in (("supply", supply), ("demand", demand)):
-        if not callable(function):
-            raise InvalidInputError(
-                f'{name} is {function!r}. Give a function of the transition, for example lambda t: t.info["served"].'
-            )
-    return lambda transition, _: (supply(transition), demand(transition))
-
-
-def _by_notion(notion: Notion, groups: int, group: Field, decision: Field | None, qualified: Field | None) -> Benefit:
-    """Supply and demand of a transition by a notion; [criteria, groups], without criteria if there is one."""
-    as_whole(groups, "groups", "the number of groups, at least 1", low=1)
-    if notion.needs_qualified and qualified is None:
-        raise InvalidInputError(
-            f"The notion {notion.name!r} needs to know who was qualified. Give qualified=, the name of an entry of "
-            "info or a function of the transition."
-        )
-
-    def benefit(transition: Transition, made_step: np.ndarray[Any, Any] | None) -> tuple[Any, Any]:
-        who = np.asarray(_field(transition, group, "group", made_step))
-        what = np.asarray(
-            transition.action if decision is None else _field(transition, decision, "decision", made_step)
-        )
-        due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified", made_step))
-        each = notion.per_outcome(who, what, due, groups=groups)
-        people = tuple(range(0 if made_step is None else 1, who.ndim))
-        supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
-        single = len(notion.criteria) == 1
-        return (supply[..., 0, :], demand[..., 0, :]) if single else (supply, demand)
-
-    return benefit
 
 
 def _field(transition: Transition, field: Field, name: str, made_step: np.ndarray[Any, Any] | None) -> Any:
@@ -255,8 +207,6 @@ def _field(transition: Transition, field: Field, name: str, made_step: np.ndarra
             f"info has no {field!r}, which {name}= names. It has {known}. Name another entry, or give a function of "
             "the transition."
         )
-    mask = transition.info.get(f"_{field}")
-    if made_step is not None and mask is not None and (made_step & ~np.asarray(mask)).any():
-        row = int(np.flatnonzero(made_step & ~np.asarray(mask))[0])
-        raise InvalidInputError(f"info has no {field!r} for copy {row}, although it made a step. Add it to each.")
+    if made_step is not None:
+        check_entries(transition.info, field, made_step)
     return transition.info[field]

@@ -20,7 +20,7 @@ from elbert.checks import as_whole
 from elbert.envs.graphs import GraphLike, GroupsLike, as_network
 from elbert.envs.parameters import Number, as_count, as_probability, stored
 from elbert.envs.world import TimeStep, World
-from elbert.errors import InvalidInputError
+from elbert.errors import InvalidInputError, unknown_name
 from elbert.fairness.notions import Criterion, Notion
 
 SUSCEPTIBLE, INFECTED, RECOVERED = 0, 1, 2
@@ -83,12 +83,9 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
         self.infection = as_probability(infection, "infection")
         self.recovery = as_probability(recovery, "recovery")
         self.waning = as_probability(waning, "waning")
-        self.horizon = as_count(horizon, "horizon", low=1, need="a whole number of steps, at least 1")
+        self.horizon = as_count(horizon, "horizon", "steps")
         if supply not in ("published", "effective"):
-            raise InvalidInputError(
-                f"supply is {supply!r}. Give 'published' (every dose counts) or 'effective' (only doses that changed "
-                "a state)."
-            )
+            raise unknown_name("way to count supply", supply, ("published", "effective"))
         self.supply = supply
         if first_case is not None and as_whole(first_case, "first_case", "a person's number", low=0) >= people:
             raise InvalidInputError(f"first_case is {first_case}, but people are numbered 0 to {people - 1}.")

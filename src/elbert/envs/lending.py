@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from elbert.envs.parameters import Number, Numbers, as_count, as_distributions, as_flag, as_float, as_row
+from elbert.envs.parameters import Number, Numbers, as_count, as_distributions, as_float, as_row
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import has_values
@@ -71,16 +71,11 @@ class Lending(World, static=("notion", "observe_rates")):
         ] = True,
     ) -> None:
         """The published world by default; `elbert envs lending` explains every parameter."""
-        self.initial_scores = as_distributions(
-            initial_scores,
-            "initial_scores",
-            ndim=2,
-            need="one row of probabilities from 0 to 1 per group, each summing to 1",
-        )
+        need = "one row of probabilities from 0 to 1 per group, each summing to 1"
+        self.initial_scores = as_distributions(initial_scores, "initial_scores", ndim=2, need=need)
         groups, scores = self.initial_scores.shape[-2:]
-        self.group_shares = as_distributions(
-            group_shares, "group_shares", ndim=1, need="one probability from 0 to 1 per group, summing to 1"
-        )
+        need = "one probability from 0 to 1 per group, summing to 1"
+        self.group_shares = as_distributions(group_shares, "group_shares", ndim=1, need=need)
         if self.group_shares.shape[0] != groups:
             raise InvalidInputError(
                 f"group_shares is for {self.group_shares.shape[0]} groups, initial_scores for {groups}. "
@@ -92,17 +87,17 @@ class Lending(World, static=("notion", "observe_rates")):
         self.loan = as_float(loan, "loan", low=0, need="an amount, more than 0")
         self.interest = as_float(interest, "interest", low=0, need="an amount per unit lent, 0 or more")
         self.initial_cash = as_float(initial_cash, "initial_cash", low=0, need="an amount of at least one loan")
-        if (
-            has_values(self.loan, self.initial_cash)
-            and not 1 <= self.initial_cash / max(self.loan, 1e-9) <= LARGEST_CASH
-        ):
+        given = has_values(self.loan, self.initial_cash)
+        if given and not 1 <= self.initial_cash / max(self.loan, 1e-9) <= LARGEST_CASH:
             raise InvalidInputError(
                 f"initial_cash is {float(self.initial_cash):g} and a loan {float(self.loan):g}. Give cash for 1 to "
                 f"{LARGEST_CASH} loans, within which float32 counts them one by one."
             )
-        self.horizon = as_count(horizon, "horizon", low=1, need="a whole number of steps, at least 1")
+        self.horizon = as_count(horizon, "horizon", "steps")
         self.notion = get_notion(notion)
-        self.observe_rates = as_flag(observe_rates, "observe_rates")
+        if not isinstance(observe_rates, bool | np.bool_):
+            raise InvalidInputError(f"observe_rates is {observe_rates!r}. Give True or False.")
+        self.observe_rates = bool(observe_rates)
 
     @property
     def groups(self) -> int:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.checks import as_number
 from elbert.envs.graphs import as_network, is_graph
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import ArrayLike, has_values
@@ -25,7 +26,7 @@ Numbers: TypeAlias = ArrayLike
 """A row (or table) of numbers."""
 
 SUM_TOLERANCE = 1e-6
-LARGEST_WHOLE = 2**31 - 1
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 def as_numbers(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, need: str) -> Any:
@@ -37,21 +38,18 @@ def as_numbers(value: Any, name: str, *, low: float = -np.inf, high: float = np.
     except (TypeError, ValueError):
         raw = np.asarray(None)
     if raw.dtype.kind not in "iuf":
-        raise InvalidInputError(f"{name} is {_shown(value)}, which is not numbers. Give {need}.")
+        raise InvalidInputError(f"{name} is {value!r:.60}. Give {need}.")
     array = raw.astype(float)
-    wrong = ~((array >= low) & (array <= high) & (np.abs(array) <= np.finfo(np.float32).max))
+    wrong = ~((array >= low) & (array <= high) & (np.abs(array) <= LARGEST_FLOAT))
     if wrong.any():
         where = "" if array.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(wrong)[0])}"
         raise InvalidInputError(f"{name} is {array[wrong][0]:g}{where}. Give {need}.")
     return array
 
 
-def as_float(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, need: str) -> Any:
+def as_float(value: Any, name: str, *, low: float = -LARGEST_FLOAT, high: float = LARGEST_FLOAT, need: str) -> Any:
     """One number from low to high. []"""
-    array = as_numbers(value, name, low=low, high=high, need=need)
-    if array.ndim:
-        raise InvalidInputError(f"{name} has shape {array.shape}. Give {need}.")
-    return stored(array, np.float32)
+    return stored(as_number(value, name, need, low=low, high=high), np.float32)
 
 
 def as_probability(value: Any, name: str) -> Any:
@@ -59,21 +57,13 @@ def as_probability(value: Any, name: str) -> Any:
     return as_float(value, name, low=0, high=1, need="a probability, from 0 to 1")
 
 
-def as_flag(value: Any, name: str) -> bool:
-    """True or False, and not a number that counts as one of them."""
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{name} is {_shown(value)}. Give True or False.")
-    return bool(value)
-
-
-def as_count(value: Any, name: str, *, low: int, high: int = LARGEST_WHOLE, need: str) -> Any:
-    """One whole number from low to high. []"""
-    array = as_numbers(value, name, low=low, need=need)
-    if has_values(array) and (array > high).any():
-        raise InvalidInputError(f"{name} is {_shown(value)}. Give {need}; at most {high}.")
-    if array.ndim or (has_values(array) and float(array) != int(array)):
-        raise InvalidInputError(f"{name} is {_shown(value)}. Give {need}.")
-    return stored(array, np.int32)
+def as_count(value: Any, name: str, what: str, *, high: int = 2**31 - 1) -> Any:
+    """How many: one whole number from 1 to high. []"""
+    need = f"a whole number of {what}, from 1 to {high}"
+    number = as_number(value, name, need, low=1, high=high)
+    if has_values(number) and number != int(number):
+        raise InvalidInputError(f"{name} is {value!r}. Give {need}.")
+    return stored(number, np.int32)
 
 
 def as_row(value: Any, name: str, *, length: int | None = None, low: float, high: float = np.inf, need: str) -> Any:
@@ -131,20 +121,15 @@ def _plain(value: Any, name: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InvalidInputError(
-        f"{name} is {_shown(value)}, which a file cannot hold. Give numbers, text, or lists of them; or train in the "
+        f"{name} is {value!r:.60}, which a file cannot hold. Give numbers, text, or lists of them; or train in the "
         "world itself, elbert.train(world), instead of its name."
     )
 
 
 def stored(array: Any, dtype: Any) -> Any:
-    """A copy that nobody can write to, or the JAX array that it is."""
-    if isinstance(array, jax.Array):
+    """A copy that nobody can write to; what JAX traces stays its own."""
+    if not has_values(array):
         return jnp.asarray(array, dtype)
     own = np.array(array, dtype)
     own.setflags(write=False)
     return own
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -14,8 +14,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import gymnasium
 
 from elbert.envs.attention import Attention
-from elbert.envs.gym_env import Draw, WorldEnv
-from elbert.envs.gym_vector_env import WorldVectorEnv
+from elbert.envs.gym_env import Draw, WorldEnv, WorldVectorEnv
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.parameters import plain_parameters
@@ -54,43 +53,38 @@ class Entry:
         """Every parameter with its default in this world and its meaning."""
         hints = get_type_hints(self.world.__init__, include_extras=True)
         return [
-            Parameter(
-                name,
-                self.settings.get(name, None if parameter.default is parameter.empty else parameter.default),
-                _meaning(hints.get(name)),
-            )
-            for name, parameter in self._signature().items()
+            Parameter(name, self.settings.get(name, None if default is inspect.Parameter.empty else default), meaning)
+            for name, default in self._defaults().items()
+            for meaning in [get_args(hints[name])[1] if get_origin(hints.get(name)) is Annotated else ""]
         ]
 
-    def drawing(self) -> Draw | None:
-        """The function that draws a state, if there is one."""
+    def drawing(self, render_mode: str | None) -> Draw | None:
+        """The function that draws a state in this mode, if there is one."""
         if not isinstance(self.draw, str):
             return self.draw
         module, _, function = self.draw.partition(":")
-        return getattr(import_module(module), function)
+        return None if render_mode is None else getattr(import_module(module), function)
 
     def check(self) -> None:
         """Refuse an entry that could never be made."""
         if not isinstance(self.name, str) or not self.name or not set(self.name).isdisjoint(":/. \t\n"):
-            raise InvalidInputError(
-                f"The name is {self.name!r}. Give one word, without spaces and without any of : / ."
-            )
+            raise InvalidInputError(f"The name is {self.name!r}. Give one word that has none of : / . in it.")
         if not (isinstance(self.world, type) and issubclass(self.world, World)):
             raise InvalidInputError(f"world is {self.world!r}. Give a class that is derived from elbert.envs.World.")
         self._check_names(self.settings)
-        for name, parameter in self._signature().items():
-            if parameter.default is parameter.empty and name not in self.settings:
+        for name, default in self._defaults().items():
+            if default is inspect.Parameter.empty and name not in self.settings:
                 raise InvalidInputError(
                     f"{self.world.__name__} needs the parameter {name!r}, for which there is no value. Give "
                     f"settings={{{name!r}: ...}}, or a default in __init__."
                 )
 
-    def _signature(self) -> dict[str, inspect.Parameter]:
-        every = inspect.signature(self.world).parameters
-        return {name: each for name, each in every.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    def _defaults(self) -> dict[str, Any]:
+        every = inspect.signature(self.world).parameters.values()
+        return {each.name: each.default for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
 
     def _check_names(self, parameters: Mapping[str, Any]) -> None:
-        known = list(self._signature())
+        known = list(self._defaults())
         for name in parameters:
             if name not in known:
                 hint = did_you_mean("horizon" if name == "max_episode_steps" else name, known)
@@ -112,8 +106,10 @@ def register(entry: Entry) -> Entry:
             f"This is {type(entry).__name__}. Give an elbert.envs.Entry with the name, the Gymnasium id and the class."
         )
     entry.check()
-    present = ENTRIES.get(entry.name)
-    if present is not None and not (_equal(present, entry) or _defined_again(present.world, entry.world)):
+    present = ENTRIES.get(entry.name, entry)
+    places = {(world.__module__, world.__qualname__) for world in (present.world, entry.world)}
+    defined_again = present.world is not entry.world and len(places) == 1
+    if not defined_again and repr(present) != repr(entry):  # settings may hold arrays, whose == has no single truth
         raise InvalidInputError(
             f"The name {entry.name!r} stands for {present.world.__name__} ({present.id}) already. Choose another name."
         )
@@ -129,17 +125,6 @@ def register(entry: Entry) -> Entry:
         ) from error
     ENTRIES[entry.name] = entry
     return entry
-
-
-def _equal(one: Entry, other: Entry) -> bool:
-    try:
-        return one == other
-    except ValueError:  # arrays in the settings, which have no single truth
-        return False
-
-
-def _defined_again(before: type, now: type) -> bool:
-    return before is not now and (before.__module__, before.__qualname__) == (now.__module__, now.__qualname__)
 
 
 for _entry in (
@@ -207,27 +192,16 @@ def make_world(name: str, **parameters: Any) -> World:
 def make_env(world: str, *, render_mode: str | None = None, **parameters: Any) -> WorldEnv:
     """One copy of the world of this name, for `gymnasium.make`."""
     entry = get_entry(world)
-    draw = entry.drawing() if render_mode is not None else None
-    return WorldEnv(entry.make(**parameters), render_mode=render_mode, draw=draw)
+    return WorldEnv(entry.make(**parameters), render_mode=render_mode, draw=entry.drawing(render_mode))
 
 
 def make_vector_env(
-    world: str,
-    num_envs: int,
-    *,
-    render_mode: str | None = None,
-    autoreset_mode: Any = "NextStep",
-    **parameters: Any,
+    world: str, num_envs: int, *, render_mode: str | None = None, autoreset_mode: Any = "NextStep", **parameters: Any
 ) -> WorldVectorEnv:
     """Many copies of the world of this name, compiled together, for `gymnasium.make_vec`."""
     entry = get_entry(world)
-    return WorldVectorEnv(
-        entry.make(**parameters),
-        num_envs,
-        autoreset_mode=autoreset_mode,
-        render_mode=render_mode,
-        draw=entry.drawing() if render_mode is not None else None,
-    )
+    made, draw = entry.make(**parameters), entry.drawing(render_mode)
+    return WorldVectorEnv(made, num_envs, autoreset_mode=autoreset_mode, render_mode=render_mode, draw=draw)
 
 
 def describe(entry: Entry) -> dict[str, Any]:
@@ -266,8 +240,3 @@ def _space(space: gymnasium.Space[Any]) -> str:
     assert isinstance(space, gymnasium.spaces.Box)
     low, high = f"{space.low.min():g}", f"{space.high.max():g}"
     return f"{' x '.join(map(str, space.shape))} in [{low}, {high}{')' if high == 'inf' else ']'}"
-
-
-def _meaning(hint: Any) -> str:
-    """The text in a parameter's annotation."""
-    return get_args(hint)[1] if get_origin(hint) is Annotated else ""

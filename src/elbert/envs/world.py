@@ -45,7 +45,7 @@ class World(ABC):
             notion: Notion
             def __init__(self, horizon=100, notion="demographic-parity"): ...
 
-    Two worlds are equal only if they are the same object; so `jax.jit(world.step)` compiles once for each, with its
+    Two worlds are equal only if they are the same object: `jax.jit(world.step)` compiles once for each, with its
     parameters as constants, and a jitted function of (world, ...) once for all worlds of these shapes.
     """
 
@@ -80,9 +80,10 @@ class World(ABC):
         raise AttributeError(f"A world cannot be changed: make a new {type(self).__name__} without {name}.")
 
     def __repr__(self) -> str:
-        shown = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        short = {k: f"<{v.shape}>" if getattr(v, "ndim", 0) else v for k, v in shown.items() if _is_simple(v)}
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in short.items())})"
+        simple = (str, int, float, np.ndarray, jax.Array, type(None))
+        shown = {k: v for k, v in vars(self).items() if not k.startswith("_") and isinstance(v, simple)}
+        short = (f"{k}={f'<{shape}>' if (shape := getattr(v, 'shape', ())) else v}" for k, v in shown.items())
+        return f"{type(self).__name__}({', '.join(short)})"
 
     @abstractmethod
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
@@ -143,7 +144,3 @@ def _freezing(init: Callable[..., None]) -> Callable[..., None]:
             vars(self)["_frozen"] = True
 
     return wrapped
-
-
-def _is_simple(value: Any) -> bool:
-    return isinstance(value, str | int | float | np.ndarray | jax.Array | type(None))

@@ -9,7 +9,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode
 
 from elbert.envs import World, WorldEnv, WorldVectorEnv, get_entry, plain_parameters
-from elbert.envs.gym_strict import StrictEnv
+from elbert.envs.gym_returns import StrictEnv
 from elbert.errors import InvalidInputError
 from elbert.learning.simulators.base import Environment, Simulator, SingleEnv
 from elbert.learning.simulators.base import Episodes as Episodes

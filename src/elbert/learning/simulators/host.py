@@ -30,8 +30,8 @@ class HostSimulator(Simulator):
         self._steps = VectorSteps(env)
         self._observations: Any = None  # [N, observation] before the next step; None before the first episode
         actions = distribution_for(env.single_action_space)
-        self._steps.probe()
-        self.shape = Shape(self._steps.observation_size, actions, self._steps.criteria, self._steps.groups)
+        size, criteria, groups = self._steps.probe()
+        self.shape = Shape(size, actions, criteria, groups)
 
     def start(self, key: jax.Array, copies: int) -> None:
         """The copies live in the environment: nothing is carried along."""
