@@ -6,8 +6,8 @@ This room knows no environment, no network and no file: arrays of supply and dem
 - `penalties`: the penalty h of rates and its slope.
 - `notions`: from decisions about people to supply and demand.
 - `stepwise`: the step-wise notions of the earlier literature, to compare with.
-- `episode_totals`, `pooled_rates`, `rate_intervals`: rates from per-episode totals, with intervals.
-- `noise`, `true_range`, `bias_inference`: how far apart the rates truly are, and whether that is within a limit.
+- `episode_totals`, `rate_intervals`: rates from per-episode totals, with intervals.
+- `true_range`, `bias_inference`: how far apart the rates truly are, and whether that is within a limit.
 - `benefit_report`: all of it in one result object.
 """
 

@@ -20,8 +20,7 @@ from elbert.fairness.bias_inference import (
 )
 from elbert.fairness.episode_totals import EpisodeTotals, NotEstimable, count
 from elbert.fairness.notions import Notion
-from elbert.fairness.pooled_rates import Pooled, as_confidence, pool
-from elbert.fairness.rate_intervals import DEFAULT_RESAMPLES, IntervalMethod, RateEstimates, estimate_rates
+from elbert.fairness.rate_intervals import DEFAULT_RESAMPLES, IntervalMethod, as_confidence, estimate_rates, pool
 from elbert.fairness.report_notes import notes_on
 
 if TYPE_CHECKING:
@@ -88,34 +87,9 @@ class BenefitReport:
             "criteria": [
                 {
                     "criterion": result.criterion,
-                    "bias": {
-                        "estimate": result.bias.estimate,
-                        "debiased": result.bias.debiased,
-                        "ci": _pair(result.bias.low, result.bias.high),
-                        "noise_floor": result.bias.noise_floor,
-                        "noise_floor_high": result.bias.noise_floor_high,
-                        "highest": result.bias.highest,
-                        "lowest": result.bias.lowest,
-                        "left_out": list(result.bias.left_out),
-                        "reliable": result.bias.reliable,
-                    },
-                    "impact_ratio": {
-                        "estimate": result.impact_ratio.estimate,
-                        "debiased": result.impact_ratio.debiased,
-                        "ci": _pair(result.impact_ratio.low, result.impact_ratio.high),
-                    },
-                    "groups": [
-                        {
-                            "group": row.group,
-                            "rate": row.rate,
-                            "ci": _pair(row.low, row.high),
-                            "supply": row.supply,
-                            "demand": row.demand,
-                            "effective_episodes": row.effective_episodes,
-                            "reliable": row.reliable,
-                        }
-                        for row in result.groups
-                    ],
+                    "bias": _plain(result.bias),
+                    "impact_ratio": _plain(result.impact_ratio),
+                    "groups": [_plain(row) for row in result.groups],
                 }
                 for result in self.criteria
             ],
@@ -177,23 +151,21 @@ class BenefitReport:
 
     def _range(self, result: CriterionBenefit) -> tables.Table:
         """How far apart the groups are."""
-        bias, ratio, percent = result.bias, result.impact_ratio, f"{100 * self.confidence:g} % interval"
+        bias, percent = result.bias, f"{100 * self.confidence:g} % interval"
         without = f", without {', '.join(bias.left_out)}" if bias.left_out else ""
-        rows = [("bias", "not estimable", "")]
-        if bias.estimate is not None:
-            rows = [("bias, as seen", tables.number(bias.estimate), f"{bias.highest} - {bias.lowest}{without}")]
-        if bias.debiased is not None:
-            chance = f"equal groups would show {tables.number(bias.noise_floor)} by chance"
-            rows.append((f"bias, {percent}", tables.interval(bias.low, bias.high), ""))
-            rows.append(("bias, debiased", tables.number(bias.debiased), chance))
-        if ratio.estimate is None:
-            rows.append(("impact ratio", "not estimable", ""))
-        else:
-            ends = f"{bias.lowest} / {bias.highest}{without}"
-            rows.append(("impact ratio, as seen", tables.number(ratio.estimate), ends))
-        if ratio.debiased is not None:
-            rows.append((f"impact ratio, {percent}", tables.interval(ratio.low, ratio.high), ""))
-            rows.append(("impact ratio, debiased", tables.number(ratio.debiased), ""))
+        chance = f"equal groups would show {tables.number(bias.noise_floor)} by chance"
+        rows = []
+        for name, found, ends, remark in (
+            ("bias", bias, f"{bias.highest} - {bias.lowest}", chance),
+            ("impact ratio", result.impact_ratio, f"{bias.lowest} / {bias.highest}", ""),
+        ):
+            if found.estimate is None:
+                rows.append((name, "not estimable"))
+            else:
+                rows.append((f"observed {name}", tables.number(found.estimate), ends + without))
+            if found.debiased is not None:
+                rows.append((f"{name}, {percent}", tables.interval(found.low, found.high)))
+                rows.append((f"{name}, debiased", tables.number(found.debiased), remark))
         return tables.facts(rows)
 
 
@@ -225,16 +197,34 @@ def benefit_report(
     """
     confidence = as_confidence(confidence)
     totals = EpisodeTotals.of(supply, demand, groups=groups, criteria=criteria, notion=notion)
+    rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed)
+    biases, unknown_biases = estimate_bias(totals, confidence=confidence, seed=seed)
+    ratios, unknown_ratios = estimate_impact_ratio(totals, confidence=confidence, seed=seed)
     pooled = pool(totals, confidence=confidence)
-    rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed, pooled=pooled)
-    biases, unknown_biases = estimate_bias(totals, confidence=confidence, seed=seed, pooled=pooled)
-    ratios, unknown_ratios = estimate_impact_ratio(totals, confidence=confidence, seed=seed, pooled=pooled)
+    supply, demand = totals.supply.mean(axis=0), totals.demand.mean(axis=0)
     return BenefitReport(
         episodes=totals.episodes,
         confidence=confidence,
         method=method,
         criteria=tuple(
-            CriterionBenefit(name, _group_rows(totals, pooled, rates, c), biases[c], ratios[c])
+            CriterionBenefit(
+                criterion=name,
+                groups=tuple(
+                    GroupBenefit(
+                        group=group,
+                        rate=_known(rates.rate[c, g]),
+                        low=_known(rates.low[c, g]),
+                        high=_known(rates.high[c, g]),
+                        supply=float(supply[c, g]),
+                        demand=float(demand[c, g]),
+                        effective_episodes=float(pooled.effective[c, g]),
+                        reliable=bool(pooled.reliable[c, g]),
+                    )
+                    for g, group in enumerate(totals.groups)
+                ),
+                bias=biases[c],
+                impact_ratio=ratios[c],
+            )
             for c, name in enumerate(totals.criteria)
         ),
         not_estimable=(*rates.unknown, *unknown_biases, *unknown_ratios),
@@ -243,26 +233,13 @@ def benefit_report(
     )
 
 
-def _group_rows(totals: EpisodeTotals, pooled: Pooled, rates: RateEstimates, c: int) -> tuple[GroupBenefit, ...]:
-    supply, demand = totals.supply[:, c].mean(axis=0), totals.demand[:, c].mean(axis=0)
-    return tuple(
-        GroupBenefit(
-            group=group,
-            rate=_known(rates.rate[c, g]),
-            low=_known(rates.low[c, g]),
-            high=_known(rates.high[c, g]),
-            supply=float(supply[g]),
-            demand=float(demand[g]),
-            effective_episodes=float(pooled.effective[c, g]),
-            reliable=bool(pooled.reliable[c, g]),
-        )
-        for g, group in enumerate(totals.groups)
-    )
-
-
 def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _pair(low: float | None, high: float | None) -> list[float] | None:
-    return None if low is None or high is None else [low, high]
+def _plain(record: BiasEstimate | ImpactRatioEstimate | GroupBenefit) -> dict[str, Any]:
+    """The fields by name, but for the criterion's; the two ends of the interval are one entry, `ci`."""
+    fields = {"ci" if name == "low" else name: value for name, value in asdict(record).items() if name != "criterion"}
+    high = fields.pop("high")
+    fields["ci"] = None if high is None else [fields["ci"], high]
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}

@@ -36,7 +36,7 @@ class NotEstimable:
         return f"{where}, {self.criterion}: {self.what} not estimable: {self.reason}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EpisodeTotals:
     """Validated totals per episode, with the names of criteria and groups."""
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from elbert.fairness.bias_inference import BiasEstimate
 from elbert.fairness.episode_totals import EpisodeTotals
-from elbert.fairness.pooled_rates import Pooled
+from elbert.fairness.rate_intervals import Pooled
 
 FEW_EPISODES = 20
 """Below this many episodes a report says that its intervals are approximate."""
