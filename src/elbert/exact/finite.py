@@ -34,7 +34,7 @@ class PolicyTotals(NamedTuple):
     def rates(self) -> Array:
         """z_kg = S_kg / D_kg.   [criteria, groups]
 
-        Without demand a group has no rate, NaN, if it receives nothing; if it does receive, the rate is infinite.
+        A group without demand has no rate, NaN; if it receives all the same, its rate is infinite.
         """
         return ratio(self.supply, self.demand, otherwise=np.where(self.supply > 0, np.inf, np.nan))
 
@@ -59,11 +59,7 @@ class PolicyTotals(NamedTuple):
 
 @dataclass(frozen=True, init=False, eq=False)
 class FiniteSDMDP:
-    """A Supply-Demand MDP with finitely many states and actions, given by its arrays.
-
-    maze = FiniteSDMDP(transition, reward, supply, demand, start=start, horizon=20)
-    best_policy(maze, max_bias=0.05)
-    """
+    """A Supply-Demand MDP with finitely many states and actions, given by its arrays."""
 
     transition: Array  # [states, actions, states]
     reward: Array  # [states, actions]
@@ -72,6 +68,10 @@ class FiniteSDMDP:
     start: Array  # [states]
     horizon: int | None
     discount: float | None
+    states: int
+    actions: int
+    criteria: int  # rates that are compared among groups
+    groups: int
 
     def __init__(
         self,
@@ -126,9 +126,9 @@ class FiniteSDMDP:
         if discount is not None:
             below_one = float(np.nextafter(1.0, 0.0))
             discount = float(as_number(discount, "discount", "a number from 0 to below 1", low=0.0, high=below_one))
-        arrays = {"transition": moves, "reward": gains, "supply": supplies, "demand": demands, "start": first}
-        for name, value in {**arrays, "horizon": horizon, "discount": discount}.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(transition=moves, reward=gains, supply=supplies, demand=demands, start=first)
+        self.__dict__.update(horizon=horizon, discount=discount, states=states, actions=actions)
+        self.__dict__.update(criteria=supplies.shape[2], groups=supplies.shape[3])
         most = self.best_response(np.moveaxis(demands.reshape(states, actions, -1), -1, 0)).value
         if (most <= 0).any():
             k, g = divmod(int(np.flatnonzero(most <= 0)[0]), self.groups)
@@ -136,26 +136,6 @@ class FiniteSDMDP:
                 f"Group {g} can never have demand (criterion {k}): it has no benefit rate under any policy. Leave the "
                 "group out, or mend its demand."
             )
-
-    @property
-    def states(self) -> int:
-        """The number of states."""
-        return self.transition.shape[0]
-
-    @property
-    def actions(self) -> int:
-        """The number of actions."""
-        return self.transition.shape[1]
-
-    @property
-    def criteria(self) -> int:
-        """The number of rates that are compared among groups."""
-        return self.supply.shape[2]
-
-    @property
-    def groups(self) -> int:
-        """The number of groups."""
-        return self.supply.shape[3]
 
     def totals(self, policy: ArrayLike) -> PolicyTotals:
         """R, S and D of a policy.   [states, actions], or [horizon, states, actions] if it depends on the time"""
@@ -192,10 +172,16 @@ class FiniteSDMDP:
         the value returned is never below the true one.
         """
         gain = np.asarray(weights, float)
-        if self.horizon is not None:
-            return self._induction(gain)
-        assert self.discount is not None
         value = np.zeros((len(gain), self.states))
+        if self.horizon is not None:
+            choice = np.empty((self.horizon, *value.shape), np.int32)
+            flat = self.transition.reshape(-1, self.states).T
+            for t in reversed(range(self.horizon)):
+                ahead = gain + (value @ flat).reshape(gain.shape)
+                choice[t] = ahead.argmax(axis=-1)
+                value = ahead.max(axis=-1)
+            return Response(value @ self.start, np.moveaxis(choice, 0, 1))
+        assert self.discount is not None
         size = max(1.0, float(np.abs(gain).max())) / (1 - self.discount)
         while True:
             ahead = gain + self.discount * np.einsum("sap,bp->bsa", self.transition, value)
@@ -207,17 +193,6 @@ class FiniteSDMDP:
                 return Response((value + above[:, None]) @ self.start, ahead.argmax(axis=-1))
             value = best
 
-    def _induction(self, gain: Array) -> "Response":
-        assert self.horizon is not None
-        value = np.zeros((len(gain), self.states))
-        choice = np.empty((self.horizon, *value.shape), np.int32)
-        flat = self.transition.reshape(-1, self.states).T
-        for t in reversed(range(self.horizon)):
-            ahead = gain + (value @ flat).reshape(gain.shape)
-            choice[t] = ahead.argmax(axis=-1)
-            value = ahead.max(axis=-1)
-        return Response(value @ self.start, np.moveaxis(choice, 0, 1))
-
 
 class Response(NamedTuple):
     """The best policies for some weights."""
@@ -228,17 +203,13 @@ class Response(NamedTuple):
 
 def _check_stochastic(values: Array, name: str) -> None:
     """Refuse rows that are not probabilities."""
-    if not np.isfinite(values).all() or (values < 0).any():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(values) | (values < 0))[0])
-        raise InvalidInputError(
-            f"{name} is {values[where]:g} at index {where}. Probabilities are finite and not negative."
-        )
-    sums = values.sum(axis=-1)
-    wrong = np.argwhere(np.abs(sums - 1) > STOCHASTIC_TOLERANCE)
+    sums = np.where((np.isfinite(values) & (values >= 0)).all(axis=-1), values.sum(axis=-1), np.nan)
+    wrong = np.argwhere(~(np.abs(sums - 1) <= STOCHASTIC_TOLERANCE))
     if len(wrong):
         where = tuple(int(i) for i in wrong[0])
         at = f" at index {where}" if where else ""
+        what = "is negative or not finite" if np.isnan(sums[where]) else f"sums to {sums[where]:g}, not to 1,"
         raise InvalidInputError(
-            f"{name} sums to {sums[where]:g}{at} along its last axis, not to 1 ({len(wrong)} rows are like this). Give "
-            "probabilities; divide each row by its sum if they are counts."
+            f"{name} {what}{at} along its last axis ({len(wrong)} rows are like this). Give probabilities; divide each "
+            "row by its sum if they are counts."
         )

@@ -8,7 +8,7 @@ the limit exceeds (see `elbert.exact.attention_limits`). In infectious no bound 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,15 +34,10 @@ EPISODES = 1000
 class RulePoint:
     """The reward and bias of a rule."""
 
-    name: str
+    rule: str  # its name
     reward: float  # per step
-    bias: float
+    bias: float | None  # None where the groups cannot be compared
     simulated: bool  # an estimate from episodes, not an expected value
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
-        bias = None if np.isnan(self.bias) else self.bias
-        return {"rule": self.name, "reward": self.reward, "bias": bias, "simulated": self.simulated}
 
 
 @dataclass(frozen=True)
@@ -58,14 +53,7 @@ class Frontier:
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `elbert frontier --json` prints."""
-        return {
-            "env": self.env,
-            "horizon": self.horizon,
-            "exact": self.exact,
-            "points": [point.to_dict() for point in self.points],
-            "rules": [rule.to_dict() for rule in self.rules],
-            "note": self.note,
-        }
+        return asdict(self) | {"points": [point.to_dict() for point in self.points]}
 
 
 class BestReward(NamedTuple):
@@ -117,13 +105,8 @@ def frontier(
 def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any) -> BestReward | None:
     """The most reward per step that a policy with this bias can have, or an upper bound; None where neither is known.
 
-    The limit is rounded up to one that is stored or was solved before, and the most reward only rises by that.
-
-    Args:
-        env: the name of a world.
-        horizon: steps of an episode; None for those over which policies are evaluated.
-        bias: of the policy to compare with.
-        parameters: of the world.
+    The limit is rounded up to one that is stored or was solved before, and the most reward only rises by that. `env`,
+    `horizon` and parameters are those of `frontier`.
     """
     known = open_frontier(get_entry(env).name, horizon, parameters)
     if known.point is None:
@@ -141,12 +124,6 @@ def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float],
     """The frontier over the range of these biases, without rules; from stored points where there are some.
 
     With several criteria a point takes a minute, and only those at the biases are computed, as `best_reward_at` does.
-
-    Args:
-        env: the name of a world.
-        horizon: steps of an episode; None for those over which policies are evaluated.
-        biases: of the policies in the picture.
-        parameters: of the world.
     """
     name = get_entry(env).name
     known = open_frontier(name, horizon, parameters)
@@ -187,5 +164,4 @@ def _rule_point(env: str, name: str, world: World) -> RulePoint | None:
         evaluation = rule.evaluate(EPISODES if int(world.horizon) < 100 else 64, env=world)
     except InvalidInputError:  # other groups or doses than the rule is for
         return None
-    bias = evaluation.criterion.bias.estimate
-    return RulePoint(str(rule), evaluation.reward.mean, np.nan if bias is None else bias, simulated=True)
+    return RulePoint(str(rule), evaluation.reward.mean, evaluation.criterion.bias.estimate, simulated=True)

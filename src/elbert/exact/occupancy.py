@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.exact.band import SILENT, band_rows, highest_lowest_rates
+from elbert.exact.band import band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Best, Relaxed, best_within
 from elbert.exact.finite import Array, FiniteSDMDP
 from elbert.fairness.rates import ratio
@@ -56,10 +56,8 @@ class OccupancyProgram:
             )
         repeat = self.size // mdp.reward.size
         self.reward = np.tile(mdp.reward.reshape(-1), repeat)
-        shape = (mdp.criteria * mdp.groups, -1)
         self.supply, self.demand = (
-            np.tile(np.moveaxis(part.reshape(mdp.reward.size, -1), 1, 0).reshape(shape), (1, repeat))
-            for part in (mdp.supply, mdp.demand)
+            np.tile(part.reshape(mdp.reward.size, -1).T, (1, repeat)) for part in (mdp.supply, mdp.demand)
         )
 
     def free(self) -> Relaxed:
@@ -75,9 +73,7 @@ class OccupancyProgram:
         if self.highest is not None:
             return np.full(mdp.criteria, float(self.highest))
         rates = np.array([[self._highest(k, g) for g in range(mdp.groups)] for k in range(mdp.criteria)])
-        each = np.eye(mdp.criteria * mdp.groups).reshape(-1, mdp.criteria, mdp.groups)
-        most, least = self.most_demand(each), -self.most_demand(-each)
-        highest = highest_lowest_rates(rates, (least > SILENT * most).reshape(rates.shape))
+        highest = highest_lowest_rates(rates, self.most_demand)
         if not np.isfinite(highest).all():
             raise InvalidInputError(
                 "Groups can be given supply without demand, so that the lowest rate can grow without bound. Give "
@@ -133,10 +129,9 @@ class OccupancyProgram:
     def _policy(self, occupancy: Array) -> Array:
         """x / sum_a x; in a state that is never met, all actions are equally likely."""
         mdp = self.mdp
-        shape = (-1, mdp.states, mdp.actions) if mdp.horizon is not None else (mdp.states, mdp.actions)
-        joint = occupancy.reshape(shape)
-        visits = joint.sum(axis=-1, keepdims=True)
-        return ratio(joint, visits, otherwise=1.0 / mdp.actions)
+        steps = () if mdp.horizon is None else (mdp.horizon,)
+        joint = occupancy.reshape(*steps, mdp.states, mdp.actions)
+        return ratio(joint, joint.sum(axis=-1, keepdims=True), otherwise=1.0 / mdp.actions)
 
     def _highest(self, k: int, g: int) -> float:
         """max S / D by Dinkelbach's steps: r <- rate of the policy that maximises S - r D, which only rises."""

@@ -201,7 +201,7 @@ def benefit_report(
     biases, unknown_biases = estimate_bias(totals, confidence=confidence, seed=seed)
     ratios, unknown_ratios = estimate_impact_ratio(totals, confidence=confidence, seed=seed)
     pooled = pool(totals, confidence=confidence)
-    supply, demand = totals.supply.mean(axis=0), totals.demand.mean(axis=0)
+    given, due = totals.supply.mean(axis=0), totals.demand.mean(axis=0)
     return BenefitReport(
         episodes=totals.episodes,
         confidence=confidence,
@@ -215,8 +215,8 @@ def benefit_report(
                         rate=_known(rates.rate[c, g]),
                         low=_known(rates.low[c, g]),
                         high=_known(rates.high[c, g]),
-                        supply=float(supply[c, g]),
-                        demand=float(demand[c, g]),
+                        supply=float(given[c, g]),
+                        demand=float(due[c, g]),
                         effective_episodes=float(pooled.effective[c, g]),
                         reliable=bool(pooled.reliable[c, g]),
                     )

@@ -243,7 +243,7 @@ def _comparisons(totals: EpisodeTotals, confidence: float) -> list[_Comparison]:
             groups=tuple(groups[mask].tolist()),
             left_out=tuple(groups[~mask].tolist()),
             complete=not (~mask & (pooled.with_demand[c] > 0)).any(),
-            pooled=Pooled(*(values[..., c, :][..., mask] for values in pooled)),
+            pooled=Pooled._make(values[..., c, :][..., mask] for values in pooled),
         )
         for c, (criterion, mask) in enumerate(zip(totals.criteria, pooled.compared, strict=True))
     ]

@@ -61,10 +61,7 @@ class Notion:
         """
         if not criteria:
             raise InvalidInputError(f"The notion {name!r} has no criterion. Give at least one.")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "criteria", criteria)
-        object.__setattr__(self, "needs_qualified", needs_qualified)
-        object.__setattr__(self, "binary", binary)
+        self.__dict__.update(name=name, criteria=criteria, needs_qualified=needs_qualified, binary=binary)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """The published notions are pickled by name, so that what holds one can be sent to another process."""
@@ -125,7 +122,12 @@ class Notion:
                 "parity, which does without."
             )
         xp = namespace(group, decision, qualified)
-        group = self._indices(group, xp)
+        try:
+            group = xp.asarray(group, None if np.size(group) else int)  # an empty list is one of floats
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(f"group is not an array ({error}). Give one whole number per outcome.") from error
+        if group.size and not xp.issubdtype(group.dtype, xp.integer):
+            raise InvalidInputError(f"group has dtype {group.dtype}. Number the groups 0, 1, 2, ... as whole numbers.")
         decision = xp.asarray(as_array(decision, "decision"))
         qualified = xp.zeros_like(decision) if qualified is None else xp.asarray(as_array(qualified, "qualified"))
         if not group.shape == decision.shape == qualified.shape:
@@ -143,19 +145,6 @@ class Notion:
             for c, criterion in enumerate(self.criteria):
                 check_amounts(np.asarray(supply)[..., c], np.asarray(demand)[..., c], bounded=criterion.bounded)
         return group, supply, demand
-
-    @staticmethod
-    def _indices(group: Any, xp: Any) -> Any:
-        """Group numbers as an array of whole numbers."""
-        try:
-            group = xp.asarray(group)
-        except (ValueError, TypeError) as error:
-            raise InvalidInputError(f"group is not an array ({error}). Give one whole number per outcome.") from error
-        if group.size == 0:
-            return group.astype(int)
-        if not xp.issubdtype(group.dtype, xp.integer):
-            raise InvalidInputError(f"group has dtype {group.dtype}. Number the groups 0, 1, 2, ... as whole numbers.")
-        return group
 
     def _check_values(self, group: Any, decision: Any, qualified: Any, groups: int) -> None:
         if group.size and not (group.min() >= 0 and group.max() < groups):
