@@ -23,7 +23,7 @@ import numpy as np
 from elbert.envs import get_entry
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.band import Array, as_written
+from elbert.exact.finite import Array, as_written
 
 ROOM = 1.5
 """Rates are followed one by one up to this multiple of the initial rate, or of the rate beyond which no step pays."""

@@ -114,12 +114,9 @@ class Best:
 
 
 def best_within(program: Program, max_bias: float, *, tolerance: float = 1e-6) -> Best:
-    """max R subject to bias <= max_bias, to within `tolerance` of the size of the largest reward.
+    """max R subject to bias <= max_bias (infinity for no limit), over the policies of a program.
 
-    Args:
-        program: the policies to choose from.
-        max_bias: limit on the bias; infinity for none.
-        tolerance: the search ends where bound - reward is at most this times max(1, |largest reward|).
+    The search ends where bound - reward is at most `tolerance` * max(1, |largest reward|).
     """
     as_number(max_bias, "max_bias", "a limit on the bias, 0 or more", low=0.0)
     as_number(tolerance, "tolerance", "a number above 0", low=float(np.nextafter(0, 1)))

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.band import band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Relaxed
-from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
+from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals, band_rows, highest_lowest_rates
 from elbert.fairness.rates import ratio
 
 MOST_ROUNDS = 200
@@ -46,17 +45,11 @@ class ComponentsProgram:
     """Groups that live apart, each a finite SD-MDP with one group and all with the same horizon, as a `Program`."""
 
     def __init__(self, parts: Sequence[FiniteSDMDP], *, tolerance: float = 2e-8) -> None:
-        """Take the groups' problems.
-
-        Args:
-            parts: the problem of each group.
-            tolerance: times max(1, |largest reward|), how close mixture and bound must come in each box.
-        """
+        """The problems of the groups; in each box mixture and bound come within `tolerance` of the largest reward."""
         assert all(part.groups == 1 and part.horizon == parts[0].horizon for part in parts)
         self.parts, self.tolerance = tuple(parts), tolerance
         self.columns: list[list[Column]] = [[] for _ in parts]
         self.penalty = PENALTY * max(float(np.abs(part.reward).max()) for part in parts)
-        self.answers = 0
 
     @property
     def criteria(self) -> int:
@@ -173,17 +166,19 @@ class ComponentsProgram:
 
     def _respond(self, asked: Sequence[tuple[int, Array]], *, keep: bool = True) -> Array:
         """Values [asked] of the best responses to weights; their totals become columns."""
+        import jax
+
         gain = np.stack([weights for _, weights in asked])
         parts = [self.parts[g] for g, _ in asked]
         signals = np.stack(
             [np.concatenate([p.reward[..., None], p.supply[..., 0], p.demand[..., 0]], axis=-1) for p in parts]
         )
-        horizon = parts[0].horizon
-        assert horizon is not None
-        value, sums = _induction(
-            np.stack([p.transition for p in parts]), gain, signals, np.stack([p.start for p in parts]), horizon
+        transition, start = np.stack([p.transition for p in parts]), np.stack([p.start for p in parts])
+        with jax.enable_x64(True):
+            ahead = _compiled()(transition, gain, signals, parts[0].horizon)
+        value, sums = (
+            np.einsum(f"bs{n},bs->b{n}", np.asarray(x), start) for x, n in zip(ahead, ("", "n"), strict=True)
         )
-        self.answers += len(asked)
         if keep:
             for (g, weights), total in zip(asked, sums, strict=True):
                 if not any(np.allclose(total, other.sums, rtol=1e-12, atol=0) for other in self.columns[g]):
@@ -213,25 +208,22 @@ def _band(part: FiniteSDMDP, corner: Array, max_bias: float, low: Array, high: A
 
 def _totals(columns: Sequence[Sequence[Column]], shares: Sequence[Array]) -> PolicyTotals:
     """What a mixture of columns adds up to."""
-    sums = np.stack([s @ np.array([c.sums for c in part]) for part, s in zip(columns, shares, strict=True)], axis=1)
-    supply, demand = np.split(sums[1:], 2)
-    return PolicyTotals(float(sums[0].sum()), supply, demand)
 
+    def mixed(place: slice) -> Array:
+        parts = [s @ np.array([c.sums[place] for c in part]) for part, s in zip(columns, shares, strict=True)]
+        return np.stack(parts, axis=1)
 
-def _induction(transition: Array, gain: Array, signals: Array, start: Array, horizon: int) -> tuple[Array, Array]:
-    """Backward induction in float64, compiled: values [B], and totals of all signals [B, signals] on the way.
-
-    A long horizon makes it too slow in plain Python; JAX steps it some twenty times as fast.
-    """
-    import jax
-
-    with jax.enable_x64(True):
-        value, sums = _compiled()(transition, gain, signals, horizon)
-    return np.einsum("bs,bs->b", np.asarray(value), start), np.einsum("bsn,bs->bn", np.asarray(sums), start)
+    reward = sum(float(s @ [c.sums[0] for c in part]) for part, s in zip(columns, shares, strict=True))
+    half = len(columns[0][0].sums) // 2 + 1
+    return PolicyTotals(reward, mixed(slice(1, half)), mixed(slice(half, None)))
 
 
 @cache
 def _compiled() -> Any:
+    """Backward induction for a batch B: values [B, S], and totals of all signals [B, S, signals] on the way.
+
+    A long horizon makes it too slow in plain Python; JAX steps it some twenty times as fast.
+    """
     import jax
     import jax.numpy as jnp
 

@@ -8,17 +8,21 @@ With a finite horizon the sums run over t = 0 .. horizon - 1; with a discount, s
 there is no end.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError
-from elbert.exact.band import Array
 from elbert.fairness.arrays import ArrayLike, as_array, as_pair
 from elbert.fairness.rates import ratio
 
+Array: TypeAlias = np.ndarray[Any, Any]
+
+SILENT = 1e-9
+"""The part of its largest demand below which a group's least demand counts as none, as rounding leaves it."""
 STOCHASTIC_TOLERANCE = 1e-8
 """How far the sum of a row of probabilities may be from 1 because of rounding."""
 
@@ -99,10 +103,10 @@ class FiniteSDMDP:
         if moves.ndim != 3 or moves.shape[0] != moves.shape[2] or 0 in moves.shape:
             raise InvalidInputError(f"transition has shape {moves.shape}. Give P(next | state, action) as [S, A, S].")
         states, actions, _ = moves.shape
-        if gains.shape != (states, actions) or not np.isfinite(gains).all():
-            raise InvalidInputError(
-                f"reward has shape {gains.shape}. Give one finite number per state and action: {(states, actions)}."
-            )
+        first = as_array(start, "start")
+        for name, array, shape in (("reward", gains, (states, actions)), ("start", first, (states,))):
+            if array.shape != shape or not np.isfinite(array).all():
+                raise InvalidInputError(f"{name} has shape {array.shape}. Give finite numbers of shape {shape}.")
         supplies, demands = as_pair(supply, demand)
         if supplies.ndim == 3:
             supplies, demands = supplies[:, :, None, :], demands[:, :, None, :]
@@ -111,9 +115,6 @@ class FiniteSDMDP:
                 f"supply and demand have shape {supplies.shape}. Give [states, actions, groups] or [states, actions, "
                 f"criteria, groups], with {states} states and {actions} actions as in transition."
             )
-        first = as_array(start, "start")
-        if first.shape != (states,):
-            raise InvalidInputError(f"start has shape {first.shape}. Give one probability per state, {states} here.")
         _check_stochastic(moves, "transition")
         _check_stochastic(first, "start")
         if (horizon is None) == (discount is None):
@@ -199,6 +200,30 @@ class Response(NamedTuple):
 
     value: Array  # [B] never below the true maximum, up to rounding
     choice: Array  # [B, horizon, states], or [B, states] without a horizon
+
+
+def as_written(values: Any) -> Array:
+    """float64 from float32 as people wrote them: 0.1 rather than 0.10000000149."""
+    return np.round(np.asarray(values, float), 7)
+
+
+def band_rows(supply: Array, demand: Array, rho: Any, max_bias: float) -> tuple[Array, Array]:
+    """rho D - S and S - (rho + max_bias) D: neither may be positive. Shapes broadcast."""
+    return rho * demand - supply, supply - (rho + max_bias) * demand
+
+
+def highest_lowest_rates(rates: Array, most_demand: Callable[[Array], Array]) -> Array:
+    """What the lowest rate can be at most, among groups with demand.   [criteria, groups] -> [criteria]
+
+    A group to which every policy gives demand has a rate under every policy, and the lowest is not above it. Others can
+    be without a rate, and then the lowest rate is that of any group. `rates` are the highest that a policy can give
+    each group, `most_demand` is that of a `Program`.
+    """
+    each = np.eye(rates.size).reshape(-1, *rates.shape)
+    most, least = most_demand(each), -most_demand(-each)
+    always = (least > SILENT * most).reshape(rates.shape)
+    bounded = np.min(rates, axis=1, initial=np.inf, where=always)
+    return np.where(always.any(axis=1), bounded, rates.max(axis=1))
 
 
 def _check_stochastic(values: Array, name: str) -> None:

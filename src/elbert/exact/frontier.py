@@ -2,8 +2,6 @@
 
     elbert.frontier("lending", max_bias=[0, 0.01, 0.05])
 
-Lending's frontier is exact (see `elbert.exact.lending`). In attention the points are upper bounds that no policy within
-the limit exceeds (see `elbert.exact.attention_limits`). In infectious no bound is known to us: only rules are shown.
 `elbert.exact.world_frontiers` holds what differs from world to world.
 """
 
@@ -91,15 +89,8 @@ def frontier(
             points.append(known.point(limit))
             progress(Progress("solving", len(points), len(limits), "limits"))
     shown = dict.fromkeys(known.rules(limits)) if rules else ()
-    values = tuple(point for rule in shown if (point := _rule_point(name, rule, known.world)))
-    return Frontier(
-        env=name,
-        horizon=int(known.world.horizon),
-        exact=known.exact,
-        points=tuple(points),
-        rules=values,
-        note=known.note,
-    )
+    compared = tuple(point for rule in shown if (point := _rule_point(name, rule, known.world)))
+    return Frontier(name, int(known.world.horizon), known.exact, tuple(points), rules=compared, note=known.note)
 
 
 def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any) -> BestReward | None:
@@ -128,8 +119,8 @@ def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float],
     name = get_entry(env).name
     known = open_frontier(name, horizon, parameters)
     if known.stored:
-        steps, note = int(known.world.horizon), "Upper bounds that were stored."
-        return Frontier(env=name, horizon=steps, exact=known.exact, points=known.stored, rules=(), note=note)
+        note = "Upper bounds that were stored."
+        return Frontier(name, int(known.world.horizon), known.exact, known.stored, rules=(), note=note)
     right = max(0.02, 1.1 * max(biases))
     limits = [round(right * i / DRAWN, 4) for i in range(DRAWN + 1)]
     if len(known.world.benefit.criteria) > 1:
@@ -142,11 +133,10 @@ def _checked_limits(max_bias: float | Sequence[float | None] | None) -> tuple[fl
     asked = tuple(max_bias) if isinstance(max_bias, Sequence) else (max_bias,)
     if not asked:
         raise InvalidInputError("No limit was given. Give max_bias, for example 0.05, or None for no limit.")
-    limits = tuple(None if limit == np.inf else limit for limit in asked)
-    for limit in limits:
-        if limit is not None:
-            as_number(limit, "max_bias", "a limit on the bias, 0 or more (None for no limit)", low=0.0, high=np.inf)
-    return limits
+    need = "a limit on the bias, 0 or more (None for no limit)"
+    return tuple(
+        None if limit is None or limit == np.inf else as_number(limit, "max_bias", need, low=0.0) for limit in asked
+    )
 
 
 def _rounded_up(bias: float, parts: int) -> float:
@@ -158,7 +148,7 @@ def _rule_point(env: str, name: str, world: World) -> RulePoint | None:
     """A rule's expected values where they are known, else simulated ones; None if the rule does not fit the world."""
     rule = get_rule(f"{PREFIX}{env}/{name}")
     try:
-        totals = rule.expected(world)
+        totals = rule.policy.expected(world)
         if totals is not None:
             return RulePoint(str(rule), totals.reward / int(world.horizon), totals.bias, simulated=False)
         evaluation = rule.evaluate(EPISODES if int(world.horizon) < 100 else 64, env=world)

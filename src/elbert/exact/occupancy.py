@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.exact.band import band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Best, Relaxed, best_within
-from elbert.exact.finite import Array, FiniteSDMDP
+from elbert.exact.finite import Array, FiniteSDMDP, band_rows, highest_lowest_rates
 from elbert.fairness.rates import ratio
 
 LARGEST_PROGRAM = 2_000_000
@@ -28,15 +27,9 @@ def best_policy(
 ) -> Best:
     """max R subject to max_g z_kg - min_g z_kg <= max_bias for every criterion k.
 
-    `Best.policy` has shape [horizon, states, actions], or [states, actions] with a discount. `Best.bound` is proven by
-    prices and backward induction; `Best.gap` says how far the policy may be from the best.
-
-    Args:
-        mdp: the problem.
-        max_bias: limit on the bias; infinity, the default, for none.
-        tolerance: of the gap, times max(1, |largest reward|).
-        highest: no policy is sought whose lowest rate exceeds this. Needed only where the lowest rate can grow without
-            bound, because groups can be given supply without demand.
+    `Best.policy` has shape [horizon, states, actions], or [states, actions] with a discount. Arguments as in
+    `best_within`. No policy is sought whose lowest rate exceeds `highest`, which is needed only where the lowest rate
+    can grow without bound, because groups can be given supply without demand.
     """
     return best_within(OccupancyProgram(mdp, highest=highest), max_bias, tolerance=tolerance)
 
@@ -68,7 +61,7 @@ class OccupancyProgram:
         return Relaxed(float(response.value[0]), self.mdp.totals(policy), 0.0, none, policy)
 
     def highest_rates(self) -> Array:
-        """What the lowest rate can be at most, among groups with demand.   [criteria]"""
+        """By Dinkelbach's steps for every group; see `Program`.   [criteria]"""
         mdp = self.mdp
         if self.highest is not None:
             return np.full(mdp.criteria, float(self.highest))

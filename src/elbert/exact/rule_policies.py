@@ -15,7 +15,7 @@ from elbert.envs.infectious import SUSCEPTIBLE, Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
-from elbert.exact.attention_schedules import fair_schedule, schedule_totals
+from elbert.exact.attention_limits import fair_schedule, schedule_totals
 from elbert.exact.finite import PolicyTotals
 from elbert.exact.lending import best_lending, threshold_totals
 

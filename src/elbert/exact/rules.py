@@ -18,7 +18,6 @@ import jax
 from elbert.envs import ENTRIES, get_entry
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, did_you_mean
-from elbert.exact.finite import PolicyTotals
 from elbert.exact.rule_policies import FAMILIES, Family, Policy
 from elbert.learning import Environment
 from elbert.learning.agent import About
@@ -48,10 +47,6 @@ class Rule(Evaluable):
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.env}/{self.name}"
-
-    def expected(self, world: World) -> PolicyTotals | None:
-        """What the rule adds up to over an episode in this world, in expectation; None where only simulation tells."""
-        return self.policy.expected(world)
 
     def _play(
         self, env: Environment | None, parameters: dict[str, Any], *, deterministic: bool, **options: Any
@@ -89,9 +84,7 @@ def is_rule(text: Any) -> bool:
 def get_rule(text: str, **parameters: Any) -> Rule:
     """The rule of this name, "rule:ENVIRONMENT/RULE"; an unknown one is refused with those that there are.
 
-    Args:
-        text: the name.
-        parameters: of the world, where it is not the default one.
+    Parameters are those of the world, where it is not the default one.
     """
     env, slash, name = str(text).removeprefix(PREFIX).partition("/")
     if not slash:
@@ -101,13 +94,7 @@ def get_rule(text: str, **parameters: Any) -> Rule:
     for family in families:
         match = re.fullmatch(family.pattern, name)
         if match:
-            return Rule(
-                name=name,
-                env=entry.name,
-                meaning=family.meaning,
-                policy=family.policy(*match.groups()),
-                parameters=parameters,
-            )
+            return Rule(name, entry.name, family.meaning, family.policy(*match.groups()), parameters)
     examples = [family.example for family in families]
     hint = did_you_mean(name, examples)
     raise InvalidInputError(f"{entry.name} has no rule {name!r}.{hint} It has, for example: {', '.join(examples)}.")

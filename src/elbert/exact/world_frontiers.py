@@ -20,8 +20,7 @@ from elbert.envs.attention import Attention
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.world import World
-from elbert.exact.attention_limits import fair_bound, stored_bounds
-from elbert.exact.attention_schedules import stored_schedules
+from elbert.exact.attention_limits import fair_bound, stored_bounds, stored_schedules
 from elbert.exact.branch_and_bound import best_within
 from elbert.exact.lending import lending_is_exact, lending_program
 

@@ -1,14 +1,6 @@
 """What long-term fairness is: rates, bias, penalties, notions and their statistics.
 
-This room knows no environment, no network and no file: arrays of supply and demand are all it needs. The modules:
-
-- `rates`: totals, benefit rates, bias, impact ratio, soft bias.
-- `penalties`: the penalty h of rates and its slope.
-- `notions`: from decisions about people to supply and demand.
-- `stepwise`: the step-wise notions of the earlier literature, to compare with.
-- `episode_totals`, `rate_intervals`: rates from per-episode totals, with intervals.
-- `true_range`, `bias_inference`: how far apart the rates truly are, and whether that is within a limit.
-- `benefit_report`: all of it in one result object.
+This room knows no environment, no network and no file: arrays of supply and demand are all it needs.
 """
 
 from elbert.fairness.arrays import Array as Array

@@ -1,7 +1,7 @@
 """One result object: what per-episode totals of supply and demand say about long-term fairness."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,14 @@ from elbert.fairness.bias_inference import (
 )
 from elbert.fairness.episode_totals import EpisodeTotals, NotEstimable, count
 from elbert.fairness.notions import Notion
-from elbert.fairness.rate_intervals import DEFAULT_RESAMPLES, IntervalMethod, as_confidence, estimate_rates, pool
-from elbert.fairness.report_notes import notes_on
+from elbert.fairness.rate_intervals import (
+    DEFAULT_RESAMPLES,
+    IntervalMethod,
+    Pooled,
+    as_confidence,
+    estimate_rates,
+    pool,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -31,6 +37,8 @@ CAUTION = (
     "A small bias says that these rates were alike in these episodes. It does not say that the labels, the groups or "
     "the simulator are right, nor that anyone was treated justly."
 )
+FEW_EPISODES = 20
+"""Below this many episodes a report says that its intervals are approximate."""
 
 
 @dataclass(frozen=True)
@@ -228,9 +236,58 @@ def benefit_report(
             for c, name in enumerate(totals.criteria)
         ),
         not_estimable=(*rates.unknown, *unknown_biases, *unknown_ratios),
-        notes=notes_on(totals, pooled, biases),
+        notes=tuple(_notes(totals, pooled, biases)),
         totals=totals,
     )
+
+
+def _notes(totals: EpisodeTotals, pooled: Pooled, biases: Sequence[BiasEstimate]) -> Iterator[str]:
+    """What a reader should know and cannot see in the numbers, the gravest first."""
+    labelled = totals.notion is None or totals.notion.needs_qualified
+    complete = (totals.supply == totals.demand).all(axis=(0, 2)) & totals.demand.any(axis=(0, 2))
+    for c in np.flatnonzero(complete & labelled):
+        yield (
+            f"WARNING: {totals.criteria[c]}: every group received exactly what it was due, in every episode. If who "
+            "was due is known among accepted people only (as the repayment of a loan is), and 0 was filled in for the "
+            "others, this rate is 1 by construction: neither it nor a bias of 0 says anything about fairness. "
+            "Compare acceptance rates (demographic parity), or find out about the people who were rejected."
+        )
+    groups = np.asarray(totals.groups)
+    for c, bias in enumerate(biases):
+        compared, with_demand, still = pooled.compared[c], pooled.with_demand[c], pooled.still[c]
+        unreliable = np.flatnonzero(compared & ~pooled.reliable[c])
+        if unreliable.size and totals.episodes > 1:
+            each = ", ".join(
+                f"{groups[g]} ({pooled.effective[c, g]:.1f}, {100 * pooled.largest[c, g]:.0f} %)" for g in unreliable
+            )
+            yield (
+                f"{bias.criterion}: unreliable for group {each}. In parentheses: how many episodes of equal demand its "
+                "demand weighs as much as, and the share of it in the largest episode. With fewer than 10, or more "
+                "than 25 %, intervals and verdicts err more often than they say."
+            )
+        for n in np.unique(with_demand[still]):
+            alike = still & (with_demand == n)
+            yield (
+                f"{bias.criterion}, group {', '.join(groups[alike])}: the rate was the same in all {n} episodes with "
+                f"demand. Up to {100 * pooled.unseen[c][alike].max():.2g} % of episodes could differ without any "
+                "having been seen; the intervals allow for that."
+            )
+        sparse = groups[~compared & (with_demand > 0)]
+        if sparse.size:
+            yield (
+                f"{bias.criterion}, group {', '.join(sparse)}: left out of bias and impact ratio, having demand in one "
+                "episode only. No limit can be confirmed without it."
+            )
+        if bias.debiased is not None and bias.debiased < 0:
+            yield (
+                f"{bias.criterion}: a debiased bias below 0, and so outside its interval, means that equal groups "
+                "would differ more by chance."
+            )
+    if 1 < totals.episodes < FEW_EPISODES:
+        yield (
+            f"{totals.episodes} episodes are few: intervals are approximate below about {FEW_EPISODES}, less so for "
+            "groups whose demand is even."
+        )
 
 
 def _known(value: float) -> float | None:

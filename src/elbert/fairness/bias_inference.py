@@ -131,12 +131,7 @@ def estimate_bias(
     """b = max_g z_g - min_g z_g per criterion, its upward bias removed, with an interval and the noise floor.
 
     Groups without enough data to be compared are left out and named. How the upward bias is removed and the interval
-    found is explained in `elbert.fairness.true_range`.
-
-    Args:
-        totals: supply and demand per episode.
-        confidence: of the interval, from 0.5 to 0.999.
-        seed: seed of the simulated noise.
+    found is explained in `elbert.fairness.true_range`. Arguments as in `benefit_report`.
     """
     confidence, seed = as_confidence(confidence), as_seed(seed)
     estimates, unknown = [], []
@@ -170,7 +165,7 @@ def estimate_bias(
 def estimate_impact_ratio(
     totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[tuple[ImpactRatioEstimate, ...], tuple[NotEstimable, ...]]:
-    """min_g z_g / max_g z_g per criterion, with an interval. Arguments as in `estimate_bias`.
+    """min_g z_g / max_g z_g per criterion, with an interval. Arguments as in `benefit_report`.
 
     The ratio is exp of minus the range of log rates, so its interval is that of a range on the logarithmic scale
     (`elbert.fairness.true_range`). A group that never received anything has no logarithm: the ratio is 0 and has no

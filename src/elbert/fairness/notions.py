@@ -161,10 +161,6 @@ class Notion:
                 )
 
 
-def _minimum(decision: Any, qualified: Any) -> Any:
-    return namespace(decision, qualified).minimum(decision, qualified)
-
-
 def _one(decision: Any, _: Any) -> Any:
     return namespace(decision).ones_like(decision)
 
@@ -192,7 +188,9 @@ ACCURACY_PARITY = Notion(
 """P[decision = qualified | g]. Supply: decided as the label says. Demand: everyone who is decided on."""
 
 DISCOVERY_PROBABILITY = Notion(
-    "discovery-probability", Criterion("discovery rate", supply=_minimum, demand=lambda d, q: q), needs_qualified=True
+    "discovery-probability",
+    Criterion("discovery rate", supply=lambda d, q: namespace(d, q).minimum(d, q), demand=lambda d, q: q),
+    needs_qualified=True,
 )
 """P[discovered | incident, g]. Supply: incidents found. Demand: incidents. `decision` and `qualified` may be counts:
 the units of attention at a site and the incidents there, of which min(units, incidents) are found."""

@@ -157,13 +157,7 @@ def estimate_rates(
     An interval needs demand in at least two episodes, a bootstrap in five. A group whose rate was the same in all n
     episodes shows no spread to measure: a share of up to 1 - (1 - confidence)**(1/n) of episodes could differ without
     any having been seen, and its interval allows for that. Where the notion bounds rates by 1, so are the intervals.
-
-    Args:
-        totals: supply and demand per episode.
-        method: "delta", "jackknife" or "bootstrap".
-        confidence: of each interval, from 0.5 to 0.999.
-        resamples: draws of the bootstrap.
-        seed: seed of the bootstrap.
+    Arguments as in `benefit_report`.
     """
     confidence = as_confidence(confidence)
     as_seed(seed)
