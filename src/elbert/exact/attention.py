@@ -82,13 +82,9 @@ def sites_of(world: Attention) -> list[Site]:
 
 
 def bound_at(world: Attention, prices: Array, sites: list[Site] | None = None, terms: Array | None = None) -> Bound:
-    """The bound that prices nu_t of units prove, nu [horizon].
+    """The bound that prices nu_t of units prove, nu [horizon]. `sites` are the world's grids, where they are at hand.
 
-    Args:
-        world: the world.
-        prices: of a unit in each step.
-        sites: the world's grids, where they are at hand.
-        terms: [sites, 2] what counts per incident found and, negatively, per incident; by default gain and cost.
+    `terms` [sites, 2] are what counts per incident found and, negatively, per incident; by default gain and cost.
     """
     sites = sites_of(world) if sites is None else sites
     terms = np.tile(gain_and_cost(world), (len(sites), 1)) if terms is None else terms

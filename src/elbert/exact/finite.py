@@ -65,13 +65,13 @@ class PolicyTotals(NamedTuple):
 class FiniteSDMDP:
     """A Supply-Demand MDP with finitely many states and actions, given by its arrays."""
 
-    transition: Array  # [states, actions, states]
-    reward: Array  # [states, actions]
-    supply: Array  # [states, actions, criteria, groups]
-    demand: Array  # [states, actions, criteria, groups]
-    start: Array  # [states]
-    horizon: int | None
-    discount: float | None
+    transition: Array  # [states, actions, states] P(next | state, action)
+    reward: Array  # [states, actions] expected reward
+    supply: Array  # [states, actions, criteria, groups] expected benefit given
+    demand: Array  # [states, actions, criteria, groups] expected benefit due
+    start: Array  # [states] distribution of the first state
+    horizon: int | None  # steps of an episode
+    discount: float | None  # weight of a step relative to the one before it, at least 0 and less than 1
     states: int
     actions: int
     criteria: int  # rates that are compared among groups
@@ -88,17 +88,7 @@ class FiniteSDMDP:
         horizon: int | None = None,
         discount: float | None = None,
     ) -> None:
-        """Check the arrays.
-
-        Args:
-            transition: P(next | state, action), [states, actions, states].
-            reward: expected reward, [states, actions].
-            supply: expected benefit given, [states, actions, groups] or [states, actions, criteria, groups].
-            demand: expected benefit due, same shape.
-            start: distribution of the first state, [states].
-            horizon: steps of an episode; give this or a discount.
-            discount: weight of a step relative to the one before it, at least 0 and less than 1.
-        """
+        """The arrays, with or without an axis of criteria, and either a horizon or a discount."""
         moves, gains = as_array(transition, "transition"), as_array(reward, "reward")
         if moves.ndim != 3 or moves.shape[0] != moves.shape[2] or 0 in moves.shape:
             raise InvalidInputError(f"transition has shape {moves.shape}. Give P(next | state, action) as [S, A, S].")

@@ -62,12 +62,10 @@ _FRONTIERS: dict[type[World], tuple[Callable[[Any], WorldFrontier], int | None]]
 
 
 def register_frontier(kind: type[World], opened: Callable[[Any], WorldFrontier], *, horizon: int | None = None) -> None:
-    """Say what is known of the best possible in worlds of this class, in place of what was said before.
+    """Say what is known of the best possible in worlds of this class and those derived from it.
 
-    Args:
-        kind: the class of worlds; classes derived from it are included.
-        opened: from a world to what is known of it. It should be quick: what takes time belongs into `point`.
-        horizon: steps of an evaluation, if it is longer than the world's default.
+    `opened` leads from a world to what is known of it. It should be quick: what takes time belongs into `point`. The
+    horizon is that of an evaluation, if it is longer than the world's default.
     """
     _FRONTIERS[kind] = opened, horizon
     _opened.cache_clear()

@@ -47,18 +47,11 @@ class Notion:
 
     name: str
     criteria: tuple[Criterion, ...]
-    needs_qualified: bool
-    binary: bool
+    needs_qualified: bool  # refuse outcomes that do not say whether the person was qualified
+    binary: bool  # refuse decisions and qualifications outside [0, 1] (probabilities are welcome)
 
     def __init__(self, name: str, *criteria: Criterion, needs_qualified: bool = False, binary: bool = False) -> None:
-        """A notion from its criteria.
-
-        Args:
-            name: for messages and tables.
-            *criteria: at least one.
-            needs_qualified: refuse outcomes that do not say whether the person was qualified.
-            binary: refuse decisions and qualifications outside [0, 1] (probabilities are welcome).
-        """
+        """A notion from its name, for messages and tables, and at least one criterion."""
         if not criteria:
             raise InvalidInputError(f"The notion {name!r} has no criterion. Give at least one.")
         self.__dict__.update(name=name, criteria=criteria, needs_qualified=needs_qualified, binary=binary)

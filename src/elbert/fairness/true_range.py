@@ -182,15 +182,10 @@ def draws_for(groups: int, tail: float) -> int:
 
 
 def draw_noise(directions: Floats, error: Floats, freedom: Floats, *, draws: int, seed: int) -> Noise:
-    """Draws of the noise of estimates whose deviations per episode are known.   [episodes, groups] -> [draws, groups]
+    """An even number of draws of the noise of estimates, with their standard errors and the directions' correlation.
 
-    Args:
-        directions: each episode's deviation, scaled so that each group's have length 1. All 0 marks a still group: its
-            draws are independent normal ones with the error given.
-        error: standard errors, [groups]. Draws have these and the directions' correlation.
-        freedom: Student's degrees of freedom of each error, [groups]; fewer make heavier tails.
-        draws: how many, an even number.
-        seed: seed of the draws.
+    Directions [episodes, groups] are each episode's deviations, scaled so that each group's have length 1. All 0 marks
+    a still group, whose draws are independent normal ones. Fewer degrees of freedom make heavier tails.
     """
     episodes, groups = directions.shape
     rng = np.random.default_rng(seed)
