@@ -143,7 +143,7 @@ def _read(supply: Any, demand: Any) -> tuple[Floats, Floats]:
             "[episodes, criteria, groups]; totals() adds up over steps."
         )
     if 0 in supplies.shape:
-        raise InvalidInputError(f"The totals have shape {supplies.shape}. Give at least one episode and one criterion.")
+        raise InvalidInputError(f"There are no episodes or no criteria (shape {supplies.shape}). Give at least one.")
     if supplies.shape[2] < 2:
         raise InvalidInputError(
             "There is one group only, and bias compares groups. Give a column for each of at least two groups."

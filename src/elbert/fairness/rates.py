@@ -198,12 +198,13 @@ def _softened(rates: Any, beta: Any, where: Any, *, centred: bool) -> Any:
     need = "a positive, finite temperature (one; map over several with vmap). bias() is its limit at infinity"
     as_number(beta, "beta", need, low=1e3 * float(limits.tiny), high=float(limits.max))
     xp, high, low = namespace(z, beta), _highest(z, mask), _lowest(z, mask)
+    count = z.shape[-1] if mask is None else xp.sum(mask, axis=-1)
     mask = xp.ones(z.shape, bool) if mask is None else mask
 
     def log_sum(exponents: Any) -> Any:
         terms = xp.expm1(exponents) if centred else xp.exp(exponents)
         total = xp.sum(xp.where(mask, terms, 0.0), axis=-1)
-        return xp.log1p(total / xp.sum(mask, axis=-1)) if centred else xp.log(total)
+        return xp.log1p(total / count) if centred else xp.log(total)
 
     with np.errstate(over="ignore"):  # -inf is a right answer here: its exponential is 0
         above = beta * (xp.where(mask, z, high[..., None]) - high[..., None])
