@@ -92,7 +92,7 @@ def test_everything_public_has_a_docstring(module):
 def test_the_fairness_functions_open_with_their_equation():
     from elbert import fairness
 
-    functions = {n: v for n, v in vars(fairness).items() if n in fairness.__all__ and inspect.isfunction(v)}
+    functions = {name: value for name, value in vars(fairness).items() if inspect.isfunction(value)}
     words = ("get_notion", "register_notion", "decision_weights", "bias_limit_test", "mean_interval")
     for name in words:  # or equations below
         del functions[name]

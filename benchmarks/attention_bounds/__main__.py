@@ -24,16 +24,23 @@ from benchmarks.attention_bounds.prices import STEPS, best_bound
 from benchmarks.attention_bounds.schedules import as_text, improve, look_ahead, worth_of
 from elbert.envs.attention import Attention
 from elbert.envs.registry import ENTRIES
-from elbert.exact import attention, attention_limits
+from elbert.exact import attention
 from elbert.exact.attention import stored_bound, stored_prices
-from elbert.exact.attention_limits import Box, Multipliers, Proof, fair_bound, stored_proofs
-from elbert.exact.attention_schedules import schedule_totals, stored_schedules
+from elbert.exact.attention_limits import (
+    Box,
+    Multipliers,
+    Proof,
+    fair_bound,
+    schedule_totals,
+    stored_proofs,
+    stored_schedules,
+)
 from elbert.exact.finite import Array
 from elbert.files import write_whole
 
 NAMES = ("attention", "attention-harder")
 PATH = Path(attention.__file__).with_name("attention_prices.json")
-FAIR = PATH.with_name(attention_limits.FILE)
+FAIR = PATH.with_name("fair_attention.json")
 HORIZON = attention.STORED_HORIZON
 LIMITS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
 SCHEDULES = (0.2, 0.1, 0.05, 0.02, 0.01, 0.001)

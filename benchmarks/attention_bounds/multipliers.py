@@ -7,8 +7,7 @@ import numpy as np
 from elbert.envs.attention import Attention
 from elbert.exact.attention import Bound, bound_at, gain_and_cost, sites_of
 from elbert.exact.attention_limits import Box, Multipliers, Proof, ends_of, hats_of, terms_of
-from elbert.exact.band import band_rows
-from elbert.exact.finite import Array
+from elbert.exact.finite import Array, band_rows
 
 BEYOND = 0.01
 """How far the outer boxes are to be below the middle one, in reward per step, so that they do not decide nearby."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from elbert.envs.attention import Attention
 from elbert.exact.attention import Bound, bound_at, gain_and_cost, sites_of
-from elbert.exact.attention_schedules import schedule_from, schedule_totals
+from elbert.exact.attention_limits import schedule_from, schedule_totals
 from elbert.exact.finite import Array
 
 STEPS = 150

@@ -7,8 +7,7 @@ import numpy as np
 
 from elbert.envs.attention import Attention
 from elbert.exact.attention import bound_at, gain_and_cost, sites_of
-from elbert.exact.attention_limits import Multipliers, terms_of
-from elbert.exact.attention_schedules import schedule_from, schedule_totals
+from elbert.exact.attention_limits import Multipliers, schedule_from, schedule_totals, terms_of
 from elbert.exact.finite import Array, PolicyTotals
 from elbert.fairness.rates import ratio
 

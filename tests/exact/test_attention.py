@@ -9,7 +9,7 @@ from benchmarks.attention_bounds.prices import best_bound
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
 from elbert.exact.attention import bound_at, sites_of, stored_bound
-from elbert.exact.attention_schedules import fair_schedule, schedule_from, schedule_totals
+from elbert.exact.attention_limits import fair_schedule, schedule_from, schedule_totals
 from elbert.exact.rules import get_rule
 
 

@@ -13,8 +13,18 @@ from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
 from elbert.exact import attention_limits
 from elbert.exact.attention import bound_at, sites_of, stored_bound, value_at
-from elbert.exact.attention_limits import Box, Multipliers, Proof, fair_bound, proven, stored_proofs, terms_of
-from elbert.exact.attention_schedules import fair_schedule, schedule_totals, stored_schedules
+from elbert.exact.attention_limits import (
+    Box,
+    Multipliers,
+    Proof,
+    fair_bound,
+    fair_schedule,
+    proven,
+    schedule_totals,
+    stored_proofs,
+    stored_schedules,
+    terms_of,
+)
 from elbert.exact.frontier import best_reward_at, frontier, frontier_for_picture
 from elbert.exact.rules import get_rule
 

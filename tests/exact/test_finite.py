@@ -130,9 +130,9 @@ def test_supply_without_demand_needs_a_limit_on_rates():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"transition": np.full((1, 2, 1), 0.9)}, r"transition sums to 0\.9 at index \(0, 0\)"),
+        ({"transition": np.full((1, 2, 1), 0.9)}, r"transition sums to 0\.9, not to 1, at index \(0, 0\)"),
         ({"transition": np.ones((1, 2, 2))}, "transition has shape"),
-        ({"transition": -np.ones((1, 2, 1))}, "not negative"),
+        ({"transition": -np.ones((1, 2, 1))}, "transition is negative or not finite"),
         ({"start": [0.5]}, r"start sums to 0\.5"),
         ({"start": [0.5, 0.5]}, "start has shape"),
         ({"reward": [1.0, 2.0]}, "reward has shape"),

@@ -94,7 +94,7 @@ def test_a_frontier_can_be_registered_for_a_class_of_worlds(monkeypatch):
     )
     found = elbert.frontier("credit", max_bias=limits)
     assert [point.bound for point in found.points] == [7.5, 7.5]
-    assert [rule.name for rule in found.rules] == ["rule:credit/thresholds-1-1"]
+    assert [rule.rule for rule in found.rules] == ["rule:credit/thresholds-1-1"]
     assert (found.horizon, found.exact, found.note) == (7, False, "Made up.")
     best = best_reward_at("credit", None, 0.1)
     assert best is not None

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from elbert.errors import ElbertError
 from elbert.fairness import benefit_report
-from elbert.fairness.pooled_rates import pool
-from elbert.fairness.rate_intervals import INTERVAL_METHODS
+from elbert.fairness.rate_intervals import INTERVAL_METHODS, pool
 from elbert.fairness.true_range import _PRECISION
 
 ORDINARY = st.sampled_from([0.0, 0.0, 1.0, 1.0, 2.0, 3.0, 7.0, 20.0])

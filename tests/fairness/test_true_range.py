@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from elbert.fairness.noise import Noise, draw_noise, draws_for
-from elbert.fairness.true_range import RangeTest, excess_ratio, shrink, tie
+from elbert.fairness.true_range import Noise, RangeTest, draw_noise, draws_for, excess_ratio, shrink, tie
 
 
 def noise_with(error, draws):

@@ -23,7 +23,7 @@ import numpy as np
 from elbert.envs import get_entry
 from elbert.envs.attention import Attention
 from elbert.errors import InvalidInputError
-from elbert.exact.band import Array, as_written
+from elbert.exact.finite import Array, as_written
 
 ROOM = 1.5
 """Rates are followed one by one up to this multiple of the initial rate, or of the rate beyond which no step pays."""
@@ -41,25 +41,15 @@ class Site(NamedTuple):
     highest: float  # that the rate can reach within the horizon, on the grid or above it
 
 
-class Answer(NamedTuple):
-    """What a site would do by itself at given prices."""
-
-    value: float  # no schedule of units for this site has more
-    units: Array  # [horizon] that it would take
-    supply: float  # incidents found by them
-    demand: float  # incidents
-    ahead: Array  # [horizon, grids, levels] value of all that follows each step, by the rate after it
-
-
 @dataclass(frozen=True)
 class Bound:
     """What prices prove."""
 
     value: float  # no policy has more reward in an episode
-    units: Array  # [horizon, sites] the sites' own answers; their sums may differ from the units there are
-    ahead: tuple[Array, ...]  # of each site, as in `Answer`
-    supply: Array  # [sites] of the sites' own answers
-    demand: Array  # [sites]
+    units: Array  # [horizon, sites] that each site would take by itself; their sums may differ from those there are
+    ahead: tuple[Array, ...]  # of each site, [horizon, grids, levels]: value of what follows, by the rate after a step
+    supply: Array  # [sites] incidents found by these units
+    demand: Array  # [sites] incidents
 
 
 def sites_of(world: Attention) -> list[Site]:
@@ -92,32 +82,23 @@ def sites_of(world: Attention) -> list[Site]:
 
 
 def bound_at(world: Attention, prices: Array, sites: list[Site] | None = None, terms: Array | None = None) -> Bound:
-    """The bound that prices nu_t of units prove, nu [horizon].
+    """The bound that prices nu_t of units prove, nu [horizon]. `sites` are the world's grids, where they are at hand.
 
-    Args:
-        world: the world.
-        prices: of a unit in each step.
-        sites: the world's grids, where they are at hand.
-        terms: [sites, 2] what counts per incident found and, negatively, per incident; by default gain and cost.
+    `terms` [sites, 2] are what counts per incident found and, negatively, per incident; by default gain and cost.
     """
     sites = sites_of(world) if sites is None else sites
     terms = np.tile(gain_and_cost(world), (len(sites), 1)) if terms is None else terms
-    answers = [_induction(site, gain, cost, prices) for site, (gain, cost) in zip(sites, terms, strict=True)]
-    value = float(prices.sum() * int(world.units)) + sum(answer.value for answer in answers)
-    units = np.stack([answer.units for answer in answers], axis=1)
-    supply, demand = np.array([(answer.supply, answer.demand) for answer in answers]).T
-    return Bound(value, units, tuple(answer.ahead for answer in answers), supply, demand)
+    answers = _responses(sites, terms, prices, followed=True)
+    values, units, supply, demand, ahead = (
+        [np.asarray(part) for part in parts] for parts in zip(*answers, strict=True)
+    )
+    value = float(prices.sum() * int(world.units)) + sum(map(float, values))
+    return Bound(value, np.stack(units, axis=1), tuple(ahead), np.array(supply), np.array(demand))
 
 
 def value_at(world: Attention, prices: Array, sites: list[Site], terms: Array) -> float:
     """The value of `bound_at` alone, in half the time."""
-    import jax
-
-    value = float(prices.sum() * int(world.units))
-    with jax.enable_x64(True):
-        for site, (gain, cost) in zip(sites, terms, strict=True):
-            value += float(_compiled(False)(*_arguments(site, gain, cost), prices))
-    return value
+    return sum(map(float, _responses(sites, terms, prices, followed=False)), float(prices.sum() * int(world.units)))
 
 
 class NoStoredPricesError(InvalidInputError):
@@ -163,24 +144,28 @@ def gain_and_cost(world: Attention) -> tuple[float, float]:
     return gain, cost
 
 
-def _arguments(site: Site, gain: float, cost: float) -> tuple[Any, ...]:
-    """Arguments of the compiled induction; the last is the most that -cost * rate can be above the grid."""
-    extreme = -cost * float(site.rates[0, -1] if cost >= 0 else site.highest)
-    return (site.rates, site.found), site.jump, site.start, float(gain), float(cost), extreme
-
-
-def _induction(site: Site, gain: float, cost: float, prices: Array) -> Answer:
-    """Backward induction over the site's rates, in float64; see `_compiled` for rates above the grid."""
+def _responses(sites: list[Site], terms: Array, prices: Array, *, followed: bool) -> list[Any]:
+    """Backward induction over each site's rates, in float64."""
     import jax
 
     with jax.enable_x64(True):
-        value, units, supply, demand, ahead = _compiled(True)(*_arguments(site, gain, cost), prices)
-        return Answer(float(value), np.asarray(units), float(supply), float(demand), np.asarray(ahead))
+        return [
+            _compiled(followed)(
+                (site.rates, site.found),
+                site.jump,
+                site.start,
+                float(gain),
+                float(cost),
+                -cost * float(site.rates[0, -1] if cost >= 0 else site.highest),
+                prices,
+            )
+            for site, (gain, cost) in zip(sites, terms, strict=True)
+        ]
 
 
 @cache
 def _compiled(followed: bool) -> Any:
-    """The value at the start; with `followed` an `Answer`.
+    """The value at the start; with `followed` also units, supply, demand and the values ahead, as in `Bound`.
 
     Above the grid the rate is unknown but high: it lies between the highest level and what can be reached within the
     horizon, so that -cost * rate has a bound, `extreme`. A step there finds between nothing and one incident per unit,

@@ -43,8 +43,6 @@ MOST_BOXES = 4000
 """Boxes examined at most for the best policy."""
 SOME_BOXES = 200
 """Boxes examined per limit, to find out how small a limit can be."""
-
-
 DOUBLINGS = 30
 """Limits tried to find a policy with a finite bias."""
 
@@ -88,14 +86,26 @@ class Best:
     """The best policy within a limit on the bias, and the proof that no other is much better."""
 
     max_bias: float
-    reward: float  # of the policy, total of an episode
+    totals: PolicyTotals  # of the policy; its bias is above max_bias by at most FEASIBILITY
     bound: float  # no policy within the limit has more reward
-    bias: float  # of the policy; above max_bias by at most FEASIBILITY
-    rates: Array  # [criteria, groups]; NaN for a group without demand under this policy
     price: float  # reward that one more unit of bias would allow, at the margin
-    totals: PolicyTotals
     policy: Any
-    boxes: int  # how many were examined
+    boxes: int = 0  # how many were examined
+
+    @property
+    def reward(self) -> float:
+        """The total of an episode."""
+        return self.totals.reward
+
+    @property
+    def bias(self) -> float:
+        """The largest difference of rates."""
+        return self.totals.bias
+
+    @property
+    def rates(self) -> Array:
+        """NaN for a group without demand under this policy.   [criteria, groups]"""
+        return self.totals.rates
 
     @property
     def gap(self) -> float:
@@ -104,18 +114,15 @@ class Best:
 
 
 def best_within(program: Program, max_bias: float, *, tolerance: float = 1e-6) -> Best:
-    """max R subject to bias <= max_bias, to within `tolerance` of the size of the largest reward.
+    """max R subject to bias <= max_bias (infinity for no limit), over the policies of a program.
 
-    Args:
-        program: the policies to choose from.
-        max_bias: limit on the bias; infinity for none.
-        tolerance: the search ends where bound - reward is at most this times max(1, |largest reward|).
+    The search ends where bound - reward is at most `tolerance` * max(1, |largest reward|).
     """
     as_number(max_bias, "max_bias", "a limit on the bias, 0 or more", low=0.0)
     as_number(tolerance, "tolerance", "a number above 0", low=float(np.nextafter(0, 1)))
     free = program.free()
     if free.totals.bias <= max_bias:
-        return _best(max_bias, free, free.bound, 0.0, 0)
+        return Best(max_bias, free.totals, free.bound, price=0.0, policy=free.policy)
     search = _Search(program, max_bias)
     search.run(room=tolerance * max(1.0, abs(free.totals.reward)), most=MOST_BOXES)
     if search.found is None:
@@ -124,7 +131,8 @@ def best_within(program: Program, max_bias: float, *, tolerance: float = 1e-6) -
             f"No policy keeps the bias within {max_bias:g}. {smallest}; without a limit the best policy has "
             f"{free.totals.bias:.4g}. Give a larger limit."
         )
-    return _best(max_bias, search.found, search.proven, search.price, search.examined)
+    found = search.found
+    return Best(max_bias, found.totals, search.proven, search.price, found.policy, boxes=search.examined)
 
 
 def _smallest_limit(program: Program, low: float, high: float) -> str:
@@ -286,17 +294,3 @@ class _Search:
 def _corners(low: Array, high: Array) -> Array:
     """[criteria], [criteria] -> [2**criteria, criteria], the last criterion's ends alternating."""
     return np.array(list(itertools.product(*zip(low, high, strict=True))))
-
-
-def _best(max_bias: float, found: Relaxed, bound: float, price: float, boxes: int) -> Best:
-    return Best(
-        max_bias=max_bias,
-        reward=found.totals.reward,
-        bound=bound,
-        bias=found.totals.bias,
-        rates=found.totals.rates,
-        price=price,
-        totals=found.totals,
-        policy=found.policy,
-        boxes=boxes,
-    )

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
-from elbert.exact.band import SILENT, band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Relaxed
-from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals
+from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals, band_rows, highest_lowest_rates
 from elbert.fairness.rates import ratio
 
 MOST_ROUNDS = 200
@@ -31,9 +30,7 @@ PENALTY = 1e3
 class Column(NamedTuple):
     """What one deterministic policy of one group adds up to."""
 
-    reward: float
-    supply: Array  # [criteria]
-    demand: Array  # [criteria]
+    sums: Array  # [1 + 2 * criteria] reward, supply and demand
     weights: Array  # [states, actions] to which it is the best response
 
 
@@ -44,30 +41,15 @@ class Mixture(NamedTuple):
     shares: tuple[Array, ...]  # [columns] of each group, summing to 1
 
 
-class _Mixed(NamedTuple):
-    """The best mixture of the columns that there are."""
-
-    value: float  # its reward, less what the slack costs
-    shares: list[Array]  # [columns] of each group
-    low: Array  # [criteria, groups] prices of S >= rho D
-    high: Array  # [criteria, groups] prices of S <= (rho + max_bias) D
-
-
 class ComponentsProgram:
     """Groups that live apart, each a finite SD-MDP with one group and all with the same horizon, as a `Program`."""
 
     def __init__(self, parts: Sequence[FiniteSDMDP], *, tolerance: float = 2e-8) -> None:
-        """Take the groups' problems.
-
-        Args:
-            parts: the problem of each group.
-            tolerance: times max(1, |largest reward|), how close mixture and bound must come in each box.
-        """
+        """The problems of the groups; in each box mixture and bound come within `tolerance` of the largest reward."""
         assert all(part.groups == 1 and part.horizon == parts[0].horizon for part in parts)
         self.parts, self.tolerance = tuple(parts), tolerance
         self.columns: list[list[Column]] = [[] for _ in parts]
         self.penalty = PENALTY * max(float(np.abs(part.reward).max()) for part in parts)
-        self.answers = 0
 
     @property
     def criteria(self) -> int:
@@ -81,7 +63,7 @@ class ComponentsProgram:
     @cached_property
     def _free(self) -> Relaxed:
         value = self._respond([(g, part.reward) for g, part in enumerate(self.parts)])
-        chosen = tuple((max(columns, key=lambda column: column.reward),) for columns in self.columns)
+        chosen = tuple((max(columns, key=lambda column: column.sums[0]),) for columns in self.columns)
         totals = _totals(chosen, [np.ones(1)] * len(chosen))
         none = np.zeros((2, self.criteria, len(self.parts)))
         return Relaxed(float(value.sum()), totals, 0.0, none, Mixture(chosen, (np.ones(1),) * len(chosen)))
@@ -102,9 +84,7 @@ class ComponentsProgram:
                 "whose supply never exceeds its demand."
             )
         rates = np.stack([ratio(p.supply, p.demand, otherwise=0.0).max(axis=(0, 1, 3)) for p in self.parts], axis=1)
-        each = np.eye(rates.size).reshape(-1, *rates.shape)
-        most, least = self.most_demand(each), -self.most_demand(-each)
-        return highest_lowest_rates(rates, (least > SILENT * most).reshape(rates.shape))
+        return highest_lowest_rates(rates, self.most_demand)
 
     def most_demand(self, weights: Array) -> Array:
         """Every group by itself."""
@@ -139,8 +119,10 @@ class ComponentsProgram:
         price = float((high * totals.demand).sum())
         return Relaxed(bound, totals, price, prices, Mixture(chosen, shares))
 
-    def _master(self, corners: Array, max_bias: float) -> "_Mixed":
-        """The best mixture of the columns over the corners.
+    def _master(self, corners: Array, max_bias: float) -> tuple[float, list[Array], Array, Array]:
+        """The best mixture of the columns over the corners: its reward less what the slack costs, and its parts.
+
+        The parts are the shares of each group's columns, and the prices of both sides of the band [criteria, groups].
 
         Variables: the weight of every column of every group at every corner, the share theta of every corner, and a
         dear slack per row of the band, so that there is always a solution. At each corner the weights of every group
@@ -150,11 +132,11 @@ class ComponentsProgram:
 
         groups, criteria, count = len(self.parts), self.criteria, len(corners)
         sizes = [len(columns) for columns in self.columns]
-        gain = np.array([column.reward for columns in self.columns for column in columns] * count)
+        gain = np.array([column.sums[0] for columns in self.columns for column in columns] * count)
         blocks = []  # [2, criteria, groups, columns]: a group's columns enter its own rows alone
         for corner, columns in itertools.product(corners, enumerate(self.columns)):
             g, of_group = columns
-            supply, demand = (np.array([getattr(x, name) for x in of_group]).T for name in ("supply", "demand"))
+            supply, demand = np.split(np.array([column.sums[1:] for column in of_group]).T, 2)
             block = np.zeros((2, criteria, groups, len(of_group)))
             block[:, :, g] = band_rows(supply, demand, corner[:, None], max_bias)
             blocks.append(block)
@@ -180,27 +162,27 @@ class ComponentsProgram:
         weights = np.split(done.x[: len(gain)], np.cumsum(sizes * count)[:-1])  # by corner, then by group
         shares = [sum(weights[g::groups], np.zeros(size)) for g, size in enumerate(sizes)]
         low, high = np.maximum(-done.ineqlin.marginals, 0.0).reshape(2, criteria, groups)
-        return _Mixed(value=-float(done.fun), shares=shares, low=low, high=high)
+        return -float(done.fun), shares, low, high
 
     def _respond(self, asked: Sequence[tuple[int, Array]], *, keep: bool = True) -> Array:
         """Values [asked] of the best responses to weights; their totals become columns."""
+        import jax
+
         gain = np.stack([weights for _, weights in asked])
         parts = [self.parts[g] for g, _ in asked]
         signals = np.stack(
             [np.concatenate([p.reward[..., None], p.supply[..., 0], p.demand[..., 0]], axis=-1) for p in parts]
         )
-        horizon = parts[0].horizon
-        assert horizon is not None
-        value, sums = _induction(
-            np.stack([p.transition for p in parts]), gain, signals, np.stack([p.start for p in parts]), horizon
+        transition, start = np.stack([p.transition for p in parts]), np.stack([p.start for p in parts])
+        with jax.enable_x64(True):
+            ahead = _compiled()(transition, gain, signals, parts[0].horizon)
+        value, sums = (
+            np.einsum(f"bs{n},bs->b{n}", np.asarray(x), start) for x, n in zip(ahead, ("", "n"), strict=True)
         )
-        self.answers += len(asked)
         if keep:
             for (g, weights), total in zip(asked, sums, strict=True):
-                column = Column(float(total[0]), total[1 : 1 + self.criteria], total[1 + self.criteria :], weights)
-                close = (np.allclose(_flat(column), _flat(other), rtol=1e-12, atol=0) for other in self.columns[g])
-                if not any(close):
-                    self.columns[g].append(column)
+                if not any(np.allclose(total, other.sums, rtol=1e-12, atol=0) for other in self.columns[g]):
+                    self.columns[g].append(Column(total, weights))
         return value
 
 
@@ -214,8 +196,7 @@ def mixed_policy(program: ComponentsProgram, mixture: Mixture) -> Array:
         choice = part.best_response(np.stack([column.weights for column in columns])).choice
         each = np.eye(part.actions)[choice]  # [columns, horizon, states, actions]
         joint = np.sum([share * part.occupancy(policy) for share, policy in zip(shares, each, strict=True)], axis=0)
-        visits = joint.sum(axis=-1, keepdims=True)
-        policies.append(ratio(joint, visits, otherwise=each[0]))
+        policies.append(ratio(joint, joint.sum(axis=-1, keepdims=True), otherwise=each[0]))
     return np.stack(policies)
 
 
@@ -226,32 +207,23 @@ def _band(part: FiniteSDMDP, corner: Array, max_bias: float, low: Array, high: A
 
 
 def _totals(columns: Sequence[Sequence[Column]], shares: Sequence[Array]) -> PolicyTotals:
-    reward = sum(float(s @ [c.reward for c in part]) for part, s in zip(columns, shares, strict=True))
-    supply, demand = (
-        np.stack([s @ np.array([getattr(c, name) for c in part]) for part, s in zip(columns, shares, strict=True)], 1)
-        for name in ("supply", "demand")
-    )
-    return PolicyTotals(reward, supply, demand)
+    """What a mixture of columns adds up to."""
 
+    def mixed(place: slice) -> Array:
+        parts = [s @ np.array([c.sums[place] for c in part]) for part, s in zip(columns, shares, strict=True)]
+        return np.stack(parts, axis=1)
 
-def _flat(column: Column) -> Array:
-    return np.concatenate([[column.reward], column.supply, column.demand])
-
-
-def _induction(transition: Array, gain: Array, signals: Array, start: Array, horizon: int) -> tuple[Array, Array]:
-    """Backward induction in float64, compiled: values [B], and totals of all signals [B, signals] on the way.
-
-    A long horizon makes it too slow in plain Python; JAX steps it some twenty times as fast.
-    """
-    import jax
-
-    with jax.enable_x64(True):
-        value, sums = _compiled()(transition, gain, signals, horizon)
-    return np.einsum("bs,bs->b", np.asarray(value), start), np.einsum("bsn,bs->bn", np.asarray(sums), start)
+    reward = sum(float(s @ [c.sums[0] for c in part]) for part, s in zip(columns, shares, strict=True))
+    half = len(columns[0][0].sums) // 2 + 1
+    return PolicyTotals(reward, mixed(slice(1, half)), mixed(slice(half, None)))
 
 
 @cache
 def _compiled() -> Any:
+    """Backward induction for a batch B: values [B, S], and totals of all signals [B, S, signals] on the way.
+
+    A long horizon makes it too slow in plain Python; JAX steps it some twenty times as fast.
+    """
     import jax
     import jax.numpy as jnp
 

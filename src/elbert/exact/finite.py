@@ -8,17 +8,21 @@ With a finite horizon the sums run over t = 0 .. horizon - 1; with a discount, s
 there is no end.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from elbert.checks import as_number, as_whole
 from elbert.errors import InvalidInputError
-from elbert.exact.band import Array
 from elbert.fairness.arrays import ArrayLike, as_array, as_pair
 from elbert.fairness.rates import ratio
 
+Array: TypeAlias = np.ndarray[Any, Any]
+
+SILENT = 1e-9
+"""The part of its largest demand below which a group's least demand counts as none, as rounding leaves it."""
 STOCHASTIC_TOLERANCE = 1e-8
 """How far the sum of a row of probabilities may be from 1 because of rounding."""
 
@@ -34,7 +38,7 @@ class PolicyTotals(NamedTuple):
     def rates(self) -> Array:
         """z_kg = S_kg / D_kg.   [criteria, groups]
 
-        Without demand a group has no rate, NaN, if it receives nothing; if it does receive, the rate is infinite.
+        A group without demand has no rate, NaN; if it receives all the same, its rate is infinite.
         """
         return ratio(self.supply, self.demand, otherwise=np.where(self.supply > 0, np.inf, np.nan))
 
@@ -59,19 +63,19 @@ class PolicyTotals(NamedTuple):
 
 @dataclass(frozen=True, init=False, eq=False)
 class FiniteSDMDP:
-    """A Supply-Demand MDP with finitely many states and actions, given by its arrays.
+    """A Supply-Demand MDP with finitely many states and actions, given by its arrays."""
 
-    maze = FiniteSDMDP(transition, reward, supply, demand, start=start, horizon=20)
-    best_policy(maze, max_bias=0.05)
-    """
-
-    transition: Array  # [states, actions, states]
-    reward: Array  # [states, actions]
-    supply: Array  # [states, actions, criteria, groups]
-    demand: Array  # [states, actions, criteria, groups]
-    start: Array  # [states]
-    horizon: int | None
-    discount: float | None
+    transition: Array  # [states, actions, states] P(next | state, action)
+    reward: Array  # [states, actions] expected reward
+    supply: Array  # [states, actions, criteria, groups] expected benefit given
+    demand: Array  # [states, actions, criteria, groups] expected benefit due
+    start: Array  # [states] distribution of the first state
+    horizon: int | None  # steps of an episode
+    discount: float | None  # weight of a step relative to the one before it, at least 0 and less than 1
+    states: int
+    actions: int
+    criteria: int  # rates that are compared among groups
+    groups: int
 
     def __init__(
         self,
@@ -84,25 +88,15 @@ class FiniteSDMDP:
         horizon: int | None = None,
         discount: float | None = None,
     ) -> None:
-        """Check the arrays.
-
-        Args:
-            transition: P(next | state, action), [states, actions, states].
-            reward: expected reward, [states, actions].
-            supply: expected benefit given, [states, actions, groups] or [states, actions, criteria, groups].
-            demand: expected benefit due, same shape.
-            start: distribution of the first state, [states].
-            horizon: steps of an episode; give this or a discount.
-            discount: weight of a step relative to the one before it, at least 0 and less than 1.
-        """
+        """The arrays, with or without an axis of criteria, and either a horizon or a discount."""
         moves, gains = as_array(transition, "transition"), as_array(reward, "reward")
         if moves.ndim != 3 or moves.shape[0] != moves.shape[2] or 0 in moves.shape:
             raise InvalidInputError(f"transition has shape {moves.shape}. Give P(next | state, action) as [S, A, S].")
         states, actions, _ = moves.shape
-        if gains.shape != (states, actions) or not np.isfinite(gains).all():
-            raise InvalidInputError(
-                f"reward has shape {gains.shape}. Give one finite number per state and action: {(states, actions)}."
-            )
+        first = as_array(start, "start")
+        for name, array, shape in (("reward", gains, (states, actions)), ("start", first, (states,))):
+            if array.shape != shape or not np.isfinite(array).all():
+                raise InvalidInputError(f"{name} has shape {array.shape}. Give finite numbers of shape {shape}.")
         supplies, demands = as_pair(supply, demand)
         if supplies.ndim == 3:
             supplies, demands = supplies[:, :, None, :], demands[:, :, None, :]
@@ -111,9 +105,6 @@ class FiniteSDMDP:
                 f"supply and demand have shape {supplies.shape}. Give [states, actions, groups] or [states, actions, "
                 f"criteria, groups], with {states} states and {actions} actions as in transition."
             )
-        first = as_array(start, "start")
-        if first.shape != (states,):
-            raise InvalidInputError(f"start has shape {first.shape}. Give one probability per state, {states} here.")
         _check_stochastic(moves, "transition")
         _check_stochastic(first, "start")
         if (horizon is None) == (discount is None):
@@ -126,9 +117,9 @@ class FiniteSDMDP:
         if discount is not None:
             below_one = float(np.nextafter(1.0, 0.0))
             discount = float(as_number(discount, "discount", "a number from 0 to below 1", low=0.0, high=below_one))
-        arrays = {"transition": moves, "reward": gains, "supply": supplies, "demand": demands, "start": first}
-        for name, value in {**arrays, "horizon": horizon, "discount": discount}.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(transition=moves, reward=gains, supply=supplies, demand=demands, start=first)
+        self.__dict__.update(horizon=horizon, discount=discount, states=states, actions=actions)
+        self.__dict__.update(criteria=supplies.shape[2], groups=supplies.shape[3])
         most = self.best_response(np.moveaxis(demands.reshape(states, actions, -1), -1, 0)).value
         if (most <= 0).any():
             k, g = divmod(int(np.flatnonzero(most <= 0)[0]), self.groups)
@@ -136,26 +127,6 @@ class FiniteSDMDP:
                 f"Group {g} can never have demand (criterion {k}): it has no benefit rate under any policy. Leave the "
                 "group out, or mend its demand."
             )
-
-    @property
-    def states(self) -> int:
-        """The number of states."""
-        return self.transition.shape[0]
-
-    @property
-    def actions(self) -> int:
-        """The number of actions."""
-        return self.transition.shape[1]
-
-    @property
-    def criteria(self) -> int:
-        """The number of rates that are compared among groups."""
-        return self.supply.shape[2]
-
-    @property
-    def groups(self) -> int:
-        """The number of groups."""
-        return self.supply.shape[3]
 
     def totals(self, policy: ArrayLike) -> PolicyTotals:
         """R, S and D of a policy.   [states, actions], or [horizon, states, actions] if it depends on the time"""
@@ -192,10 +163,16 @@ class FiniteSDMDP:
         the value returned is never below the true one.
         """
         gain = np.asarray(weights, float)
-        if self.horizon is not None:
-            return self._induction(gain)
-        assert self.discount is not None
         value = np.zeros((len(gain), self.states))
+        if self.horizon is not None:
+            choice = np.empty((self.horizon, *value.shape), np.int32)
+            flat = self.transition.reshape(-1, self.states).T
+            for t in reversed(range(self.horizon)):
+                ahead = gain + (value @ flat).reshape(gain.shape)
+                choice[t] = ahead.argmax(axis=-1)
+                value = ahead.max(axis=-1)
+            return Response(value @ self.start, np.moveaxis(choice, 0, 1))
+        assert self.discount is not None
         size = max(1.0, float(np.abs(gain).max())) / (1 - self.discount)
         while True:
             ahead = gain + self.discount * np.einsum("sap,bp->bsa", self.transition, value)
@@ -207,17 +184,6 @@ class FiniteSDMDP:
                 return Response((value + above[:, None]) @ self.start, ahead.argmax(axis=-1))
             value = best
 
-    def _induction(self, gain: Array) -> "Response":
-        assert self.horizon is not None
-        value = np.zeros((len(gain), self.states))
-        choice = np.empty((self.horizon, *value.shape), np.int32)
-        flat = self.transition.reshape(-1, self.states).T
-        for t in reversed(range(self.horizon)):
-            ahead = gain + (value @ flat).reshape(gain.shape)
-            choice[t] = ahead.argmax(axis=-1)
-            value = ahead.max(axis=-1)
-        return Response(value @ self.start, np.moveaxis(choice, 0, 1))
-
 
 class Response(NamedTuple):
     """The best policies for some weights."""
@@ -226,19 +192,39 @@ class Response(NamedTuple):
     choice: Array  # [B, horizon, states], or [B, states] without a horizon
 
 
+def as_written(values: Any) -> Array:
+    """float64 from float32 as people wrote them: 0.1 rather than 0.10000000149."""
+    return np.round(np.asarray(values, float), 7)
+
+
+def band_rows(supply: Array, demand: Array, rho: Any, max_bias: float) -> tuple[Array, Array]:
+    """rho D - S and S - (rho + max_bias) D: neither may be positive. Shapes broadcast."""
+    return rho * demand - supply, supply - (rho + max_bias) * demand
+
+
+def highest_lowest_rates(rates: Array, most_demand: Callable[[Array], Array]) -> Array:
+    """What the lowest rate can be at most, among groups with demand.   [criteria, groups] -> [criteria]
+
+    A group to which every policy gives demand has a rate under every policy, and the lowest is not above it. Others can
+    be without a rate, and then the lowest rate is that of any group. `rates` are the highest that a policy can give
+    each group, `most_demand` is that of a `Program`.
+    """
+    each = np.eye(rates.size).reshape(-1, *rates.shape)
+    most, least = most_demand(each), -most_demand(-each)
+    always = (least > SILENT * most).reshape(rates.shape)
+    bounded = np.min(rates, axis=1, initial=np.inf, where=always)
+    return np.where(always.any(axis=1), bounded, rates.max(axis=1))
+
+
 def _check_stochastic(values: Array, name: str) -> None:
     """Refuse rows that are not probabilities."""
-    if not np.isfinite(values).all() or (values < 0).any():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(values) | (values < 0))[0])
-        raise InvalidInputError(
-            f"{name} is {values[where]:g} at index {where}. Probabilities are finite and not negative."
-        )
-    sums = values.sum(axis=-1)
-    wrong = np.argwhere(np.abs(sums - 1) > STOCHASTIC_TOLERANCE)
+    sums = np.where((np.isfinite(values) & (values >= 0)).all(axis=-1), values.sum(axis=-1), np.nan)
+    wrong = np.argwhere(~(np.abs(sums - 1) <= STOCHASTIC_TOLERANCE))
     if len(wrong):
         where = tuple(int(i) for i in wrong[0])
         at = f" at index {where}" if where else ""
+        what = "is negative or not finite" if np.isnan(sums[where]) else f"sums to {sums[where]:g}, not to 1,"
         raise InvalidInputError(
-            f"{name} sums to {sums[where]:g}{at} along its last axis, not to 1 ({len(wrong)} rows are like this). Give "
-            "probabilities; divide each row by its sum if they are counts."
+            f"{name} {what}{at} along its last axis ({len(wrong)} rows are like this). Give probabilities; divide each "
+            "row by its sum if they are counts."
         )

@@ -2,13 +2,11 @@
 
     elbert.frontier("lending", max_bias=[0, 0.01, 0.05])
 
-Lending's frontier is exact (see `elbert.exact.lending`). In attention the points are upper bounds that no policy within
-the limit exceeds (see `elbert.exact.attention_limits`). In infectious no bound is known to us: only rules are shown.
 `elbert.exact.world_frontiers` holds what differs from world to world.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,15 +32,10 @@ EPISODES = 1000
 class RulePoint:
     """The reward and bias of a rule."""
 
-    name: str
+    rule: str  # its name
     reward: float  # per step
-    bias: float
+    bias: float | None  # None where the groups cannot be compared
     simulated: bool  # an estimate from episodes, not an expected value
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
-        bias = None if np.isnan(self.bias) else self.bias
-        return {"rule": self.name, "reward": self.reward, "bias": bias, "simulated": self.simulated}
 
 
 @dataclass(frozen=True)
@@ -58,14 +51,7 @@ class Frontier:
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `elbert frontier --json` prints."""
-        return {
-            "env": self.env,
-            "horizon": self.horizon,
-            "exact": self.exact,
-            "points": [point.to_dict() for point in self.points],
-            "rules": [rule.to_dict() for rule in self.rules],
-            "note": self.note,
-        }
+        return asdict(self) | {"points": [point.to_dict() for point in self.points]}
 
 
 class BestReward(NamedTuple):
@@ -103,27 +89,15 @@ def frontier(
             points.append(known.point(limit))
             progress(Progress("solving", len(points), len(limits), "limits"))
     shown = dict.fromkeys(known.rules(limits)) if rules else ()
-    values = tuple(point for rule in shown if (point := _rule_point(name, rule, known.world)))
-    return Frontier(
-        env=name,
-        horizon=int(known.world.horizon),
-        exact=known.exact,
-        points=tuple(points),
-        rules=values,
-        note=known.note,
-    )
+    compared = tuple(point for rule in shown if (point := _rule_point(name, rule, known.world)))
+    return Frontier(name, int(known.world.horizon), known.exact, tuple(points), rules=compared, note=known.note)
 
 
 def best_reward_at(env: str, horizon: int | None, bias: float, **parameters: Any) -> BestReward | None:
     """The most reward per step that a policy with this bias can have, or an upper bound; None where neither is known.
 
-    The limit is rounded up to one that is stored or was solved before, and the most reward only rises by that.
-
-    Args:
-        env: the name of a world.
-        horizon: steps of an episode; None for those over which policies are evaluated.
-        bias: of the policy to compare with.
-        parameters: of the world.
+    The limit is rounded up to one that is stored or was solved before, and the most reward only rises by that. `env`,
+    `horizon` and parameters are those of `frontier`.
     """
     known = open_frontier(get_entry(env).name, horizon, parameters)
     if known.point is None:
@@ -141,18 +115,12 @@ def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float],
     """The frontier over the range of these biases, without rules; from stored points where there are some.
 
     With several criteria a point takes a minute, and only those at the biases are computed, as `best_reward_at` does.
-
-    Args:
-        env: the name of a world.
-        horizon: steps of an episode; None for those over which policies are evaluated.
-        biases: of the policies in the picture.
-        parameters: of the world.
     """
     name = get_entry(env).name
     known = open_frontier(name, horizon, parameters)
     if known.stored:
-        steps, note = int(known.world.horizon), "Upper bounds that were stored."
-        return Frontier(env=name, horizon=steps, exact=known.exact, points=known.stored, rules=(), note=note)
+        note = "Upper bounds that were stored."
+        return Frontier(name, int(known.world.horizon), known.exact, known.stored, rules=(), note=note)
     right = max(0.02, 1.1 * max(biases))
     limits = [round(right * i / DRAWN, 4) for i in range(DRAWN + 1)]
     if len(known.world.benefit.criteria) > 1:
@@ -165,11 +133,10 @@ def _checked_limits(max_bias: float | Sequence[float | None] | None) -> tuple[fl
     asked = tuple(max_bias) if isinstance(max_bias, Sequence) else (max_bias,)
     if not asked:
         raise InvalidInputError("No limit was given. Give max_bias, for example 0.05, or None for no limit.")
-    limits = tuple(None if limit == np.inf else limit for limit in asked)
-    for limit in limits:
-        if limit is not None:
-            as_number(limit, "max_bias", "a limit on the bias, 0 or more (None for no limit)", low=0.0, high=np.inf)
-    return limits
+    need = "a limit on the bias, 0 or more (None for no limit)"
+    return tuple(
+        None if limit is None or limit == np.inf else as_number(limit, "max_bias", need, low=0.0) for limit in asked
+    )
 
 
 def _rounded_up(bias: float, parts: int) -> float:
@@ -181,11 +148,10 @@ def _rule_point(env: str, name: str, world: World) -> RulePoint | None:
     """A rule's expected values where they are known, else simulated ones; None if the rule does not fit the world."""
     rule = get_rule(f"{PREFIX}{env}/{name}")
     try:
-        totals = rule.expected(world)
+        totals = rule.policy.expected(world)
         if totals is not None:
             return RulePoint(str(rule), totals.reward / int(world.horizon), totals.bias, simulated=False)
         evaluation = rule.evaluate(EPISODES if int(world.horizon) < 100 else 64, env=world)
     except InvalidInputError:  # other groups or doses than the rule is for
         return None
-    bias = evaluation.criterion.bias.estimate
-    return RulePoint(str(rule), evaluation.reward.mean, np.nan if bias is None else bias, simulated=True)
+    return RulePoint(str(rule), evaluation.reward.mean, evaluation.criterion.bias.estimate, simulated=True)

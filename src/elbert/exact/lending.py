@@ -19,10 +19,9 @@ import numpy as np
 
 from elbert.envs.lending import Lending
 from elbert.errors import InvalidInputError
-from elbert.exact.band import as_written
 from elbert.exact.branch_and_bound import Best, best_within
 from elbert.exact.column_generation import ComponentsProgram, mixed_policy
-from elbert.exact.finite import FiniteSDMDP, PolicyTotals
+from elbert.exact.finite import FiniteSDMDP, PolicyTotals, as_written
 
 STARTING_RATES = (0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
 STARTING_PRICES = (-0.5, -0.1, 0.1, 0.3, 0.6, 1.0, 2.0)
@@ -100,13 +99,9 @@ def with_acceptance(program: ComponentsProgram, best: Best) -> Best:
 
 def threshold_totals(world: Lending, thresholds: Any) -> PolicyTotals:
     """R, S and D of an episode if scores from each group's threshold on are accepted."""
-    lows = np.asarray(thresholds, float)
-    groups = []
-    for part, low in zip(lending_groups(world), lows, strict=True):
-        accept = (np.arange(part.states) >= low).astype(int)
-        groups.append(part.totals(np.eye(2)[accept]))
-    return PolicyTotals(
-        reward=sum(totals.reward for totals in groups),
-        supply=np.concatenate([totals.supply for totals in groups], axis=-1),
-        demand=np.concatenate([totals.demand for totals in groups], axis=-1),
-    )
+    groups = [
+        part.totals(np.eye(2)[(np.arange(part.states) >= low).astype(int)])
+        for part, low in zip(lending_groups(world), np.asarray(thresholds, float), strict=True)
+    ]
+    reward, supply, demand = zip(*groups, strict=True)
+    return PolicyTotals(sum(reward), np.concatenate(supply, axis=-1), np.concatenate(demand, axis=-1))

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from elbert.errors import InvalidInputError
-from elbert.exact.band import SILENT, band_rows, highest_lowest_rates
 from elbert.exact.branch_and_bound import Best, Relaxed, best_within
-from elbert.exact.finite import Array, FiniteSDMDP
+from elbert.exact.finite import Array, FiniteSDMDP, band_rows, highest_lowest_rates
 from elbert.fairness.rates import ratio
 
 LARGEST_PROGRAM = 2_000_000
@@ -28,15 +27,9 @@ def best_policy(
 ) -> Best:
     """max R subject to max_g z_kg - min_g z_kg <= max_bias for every criterion k.
 
-    `Best.policy` has shape [horizon, states, actions], or [states, actions] with a discount. `Best.bound` is proven by
-    prices and backward induction; `Best.gap` says how far the policy may be from the best.
-
-    Args:
-        mdp: the problem.
-        max_bias: limit on the bias; infinity, the default, for none.
-        tolerance: of the gap, times max(1, |largest reward|).
-        highest: no policy is sought whose lowest rate exceeds this. Needed only where the lowest rate can grow without
-            bound, because groups can be given supply without demand.
+    `Best.policy` has shape [horizon, states, actions], or [states, actions] with a discount. Arguments as in
+    `best_within`. No policy is sought whose lowest rate exceeds `highest`, which is needed only where the lowest rate
+    can grow without bound, because groups can be given supply without demand.
     """
     return best_within(OccupancyProgram(mdp, highest=highest), max_bias, tolerance=tolerance)
 
@@ -56,10 +49,8 @@ class OccupancyProgram:
             )
         repeat = self.size // mdp.reward.size
         self.reward = np.tile(mdp.reward.reshape(-1), repeat)
-        shape = (mdp.criteria * mdp.groups, -1)
         self.supply, self.demand = (
-            np.tile(np.moveaxis(part.reshape(mdp.reward.size, -1), 1, 0).reshape(shape), (1, repeat))
-            for part in (mdp.supply, mdp.demand)
+            np.tile(part.reshape(mdp.reward.size, -1).T, (1, repeat)) for part in (mdp.supply, mdp.demand)
         )
 
     def free(self) -> Relaxed:
@@ -70,14 +61,12 @@ class OccupancyProgram:
         return Relaxed(float(response.value[0]), self.mdp.totals(policy), 0.0, none, policy)
 
     def highest_rates(self) -> Array:
-        """What the lowest rate can be at most, among groups with demand.   [criteria]"""
+        """By Dinkelbach's steps for every group; see `Program`.   [criteria]"""
         mdp = self.mdp
         if self.highest is not None:
             return np.full(mdp.criteria, float(self.highest))
         rates = np.array([[self._highest(k, g) for g in range(mdp.groups)] for k in range(mdp.criteria)])
-        each = np.eye(mdp.criteria * mdp.groups).reshape(-1, mdp.criteria, mdp.groups)
-        most, least = self.most_demand(each), -self.most_demand(-each)
-        highest = highest_lowest_rates(rates, (least > SILENT * most).reshape(rates.shape))
+        highest = highest_lowest_rates(rates, self.most_demand)
         if not np.isfinite(highest).all():
             raise InvalidInputError(
                 "Groups can be given supply without demand, so that the lowest rate can grow without bound. Give "
@@ -133,10 +122,9 @@ class OccupancyProgram:
     def _policy(self, occupancy: Array) -> Array:
         """x / sum_a x; in a state that is never met, all actions are equally likely."""
         mdp = self.mdp
-        shape = (-1, mdp.states, mdp.actions) if mdp.horizon is not None else (mdp.states, mdp.actions)
-        joint = occupancy.reshape(shape)
-        visits = joint.sum(axis=-1, keepdims=True)
-        return ratio(joint, visits, otherwise=1.0 / mdp.actions)
+        steps = () if mdp.horizon is None else (mdp.horizon,)
+        joint = occupancy.reshape(*steps, mdp.states, mdp.actions)
+        return ratio(joint, joint.sum(axis=-1, keepdims=True), otherwise=1.0 / mdp.actions)
 
     def _highest(self, k: int, g: int) -> float:
         """max S / D by Dinkelbach's steps: r <- rate of the policy that maximises S - r D, which only rises."""

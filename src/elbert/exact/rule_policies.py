@@ -1,4 +1,7 @@
-"""What the rules do: policies that see a world's true state, and their expected totals where these are known."""
+"""What the rules do: policies that see a world's true state, and their expected totals where these are known.
+
+`@family(world, example)` names the rules that a function makes. Its docstring says what they do, and what they know.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -10,31 +13,60 @@ import numpy as np
 from elbert.envs.attention import LOGIT_LIMIT, Attention
 from elbert.envs.infectious import SUSCEPTIBLE, Infectious
 from elbert.envs.lending import Lending
+from elbert.envs.world import World
 from elbert.errors import InvalidInputError
-from elbert.exact.attention_schedules import fair_schedule, schedule_totals
+from elbert.exact.attention_limits import fair_schedule, schedule_totals
 from elbert.exact.finite import PolicyTotals
 from elbert.exact.lending import best_lending, threshold_totals
 
 MOST_ASKED = 400
 """exp(6) = 403 is the ratio of the largest to the least share that an action in attention can ask for."""
+BEST = r"best(?:-(\d+(?:\.\d+)?(?:e-\d+)?))?"
+"""best, without a limit, or best-0.01."""
 Act: TypeAlias = Callable[[jax.Array, Any], Any]
 """(key, true state) -> action, for one copy of the world."""
-
-
-def _unknown(world: Any) -> None:
-    """The expected totals of a policy that has to be simulated."""
-    del world
 
 
 class Policy(NamedTuple):
     """How a rule acts in a world, and what it is expected to add up to over an episode."""
 
     make: Callable[[Any], Act]  # from the world to the policy: what can be computed ahead is computed here
-    expected: Callable[[Any], PolicyTotals | None] = _unknown  # from the world; None where only simulation tells
+    expected: Callable[[Any], PolicyTotals | None] = lambda world: None  # from the world; None: only simulation tells
 
 
-def thresholds(lows: tuple[int, ...]) -> Policy:
-    """Lending: accept if the score is at least the threshold of the applicant's group."""
+class Family(NamedTuple):
+    """Rules of one kind."""
+
+    world: type[World]
+    pattern: str  # of the name; what its groups match is given to `policy`
+    example: str
+    meaning: str  # what the rules do, and what they know
+    policy: Callable[..., Policy]
+
+
+FAMILIES: list[Family] = []
+
+
+def family(
+    world: type[World], example: str, pattern: str | None = None
+) -> Callable[[Callable[..., Policy]], Callable[..., Policy]]:
+    """Let a function make the rules whose names match a pattern, which is the example by default."""
+
+    def register(policy: Callable[..., Policy]) -> Callable[..., Policy]:
+        FAMILIES.append(Family(world, pattern or example, example, " ".join((policy.__doc__ or "").split()), policy))
+        return policy
+
+    return register
+
+
+@family(Lending, "thresholds-2-1", r"thresholds((?:-\d+)+)")
+def thresholds(text: str) -> Policy:
+    """Accepts applicants whose score is at least the threshold of their group."""
+    lows = tuple(int(low) for low in text[1:].split("-"))
+
+    def check(world: Lending) -> None:
+        if len(lows) != world.groups:
+            raise InvalidInputError(f"{len(lows)} thresholds were given for {world.groups} groups. Give one per group.")
 
     def make(world: Lending) -> Act:
         check(world)
@@ -45,15 +77,13 @@ def thresholds(lows: tuple[int, ...]) -> Policy:
         check(world)
         return threshold_totals(world, lows)
 
-    def check(world: Lending) -> None:
-        if len(lows) != world.groups:
-            raise InvalidInputError(f"{len(lows)} thresholds were given for {world.groups} groups. Give one per group.")
-
     return Policy(make, expected)
 
 
-def best_in_lending(max_bias: float) -> Policy:
-    """Lending: accept with the probabilities of the best policy with a bias of at most max_bias, step by step."""
+@family(Lending, "best-0.01", BEST)
+def best_in_lending(limit: str | None) -> Policy:
+    """The best policy within this limit on the bias, from the population equations; knows all parameters."""
+    max_bias = float(limit or np.inf)
 
     def make(world: Lending) -> Act:
         table = np.asarray(best_lending(world, max_bias).policy, np.float32)  # [horizon, groups, scores]
@@ -86,8 +116,10 @@ def _check_units(world: Attention) -> None:
         )
 
 
-def best_schedule(max_bias: float) -> Policy:
-    """Attention: the best schedule of units that is known with a bias of at most max_bias. It sees nothing."""
+@family(Attention, "best", BEST)
+def best_schedule(limit: str | None) -> Policy:
+    """The best schedule known (best-0.02: within this limit on the bias); knows all parameters and sees nothing."""
+    max_bias = float(limit or np.inf)
 
     def make(world: Attention) -> Act:
         _check_units(world)
@@ -97,30 +129,39 @@ def best_schedule(max_bias: float) -> Policy:
     return Policy(make, lambda world: schedule_totals(world, fair_schedule(world, max_bias)))
 
 
-def most_found(world: Attention) -> Act:
-    """Attention: unit by unit to the site where one more finds the most: P[incidents > units there], true rates."""
-    count = int(world.units)
-    _check_units(world)
+@family(Attention, "index")
+def most_found() -> Policy:
+    """Unit by unit where one more finds the most incidents in this step; knows the true rates."""
+
+    def make(world: Attention) -> Act:
+        count = int(world.units)
+        _check_units(world)
+
+        def act(_: jax.Array, state: Any) -> Any:
+            steps = jnp.arange(count, dtype=jnp.float32)[None, :]
+            # P[Y > u] for u = 0 .. units - 1 falls in u, so the largest of all entries are the greedy choice
+            above = jax.scipy.special.gammainc(steps + 1.0, jnp.maximum(state.rates, 1e-6)[:, None])
+            order = jnp.argsort(-above.reshape(-1), stable=True)[:count]
+            taken = jnp.zeros(above.size, jnp.float32).at[order].set(1.0).reshape(above.shape)
+            return logits_for(taken.sum(axis=1))
+
+        return act
+
+    return Policy(make)
+
+
+@family(Attention, "proportional")
+def in_proportion() -> Policy:
+    """Units in proportion to the true rates, which it knows."""
 
     def act(_: jax.Array, state: Any) -> Any:
-        steps = jnp.arange(count, dtype=jnp.float32)[None, :]
-        # P[Y > u] for u = 0 .. units - 1 falls in u, so the largest of all entries are the greedy choice
-        above = jax.scipy.special.gammainc(steps + 1.0, jnp.maximum(state.rates, 1e-6)[:, None])
-        order = jnp.argsort(-above.reshape(-1), stable=True)[:count]
-        taken = jnp.zeros(above.size, jnp.float32).at[order].set(1.0).reshape(above.shape)
-        return logits_for(taken.sum(axis=1))
+        return jnp.log(jnp.maximum(state.rates, 1e-3) / jnp.max(state.rates)) + LOGIT_LIMIT
 
-    return act
+    return Policy(lambda world: act)
 
 
-def in_proportion(world: Attention) -> Act:
-    """Attention: units in proportion to the true rates."""
-    del world
-    return lambda key, state: jnp.log(jnp.maximum(state.rates, 1e-3) / jnp.max(state.rates)) + LOGIT_LIMIT
-
-
-def vaccinate(score: Callable[[Any, Any], Any]) -> Policy:
-    """Infectious: a dose to the susceptible person of the highest score above 0, or to nobody."""
+def _vaccinate(score: Callable[[Any, Any], Any]) -> Policy:
+    """A dose to the susceptible person of the highest score above 0, or to nobody."""
 
     def make(world: Infectious) -> Act:
         if world.doses != 1:
@@ -135,16 +176,25 @@ def vaccinate(score: Callable[[Any, Any], Any]) -> Policy:
     return Policy(make)
 
 
-def degree(world: Infectious, state: Any) -> Any:
-    """The number of people that a person knows.   [people]"""
+def _acquaintances(world: Infectious, state: Any) -> Any:
     return world.infected_neighbours(jnp.ones_like(state.health))
 
 
-def exposed(world: Infectious, state: Any) -> Any:
-    """The number of infected neighbours; among equals, that of all neighbours.   [people]"""
-    return world.infected_neighbours(state.health) + 1e-3 * degree(world, state)
+@family(Infectious, "degree")
+def degree() -> Policy:
+    """Vaccinates the susceptible person who knows the most people; knows the network."""
+    return _vaccinate(_acquaintances)
 
 
-def nobody(world: Infectious, _: Any) -> Any:
-    """0 for everybody.   [people]"""
-    return jnp.zeros(world.people, jnp.float32)
+@family(Infectious, "exposed")
+def exposed() -> Policy:
+    """Vaccinates the susceptible person with the most infected neighbours, then the most neighbours."""
+    return _vaccinate(
+        lambda world, state: world.infected_neighbours(state.health) + 1e-3 * _acquaintances(world, state)
+    )
+
+
+@family(Infectious, "nobody")
+def nobody() -> Policy:
+    """Vaccinates nobody."""
+    return _vaccinate(lambda world, _: jnp.zeros(world.people, jnp.float32))

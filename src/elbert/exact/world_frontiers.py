@@ -9,9 +9,9 @@ gives `elbert.frontier`, `elbert compare` and the pictures what they need.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from elbert.envs.attention import Attention
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.world import World
-from elbert.exact.attention_limits import fair_bound, stored_bounds
-from elbert.exact.attention_schedules import stored_schedules
+from elbert.exact.attention_limits import fair_bound, stored_bounds, stored_schedules
 from elbert.exact.branch_and_bound import best_within
 from elbert.exact.lending import lending_is_exact, lending_program
 
@@ -34,22 +33,15 @@ class FrontierPoint:
 
     max_bias: float | None  # None: no limit
     reward: float  # per step; an upper bound where the frontier is not exact
-    bound: float  # per step: no policy within the limit has more
     rates: tuple[tuple[float | None, ...], ...] | None = None  # [criteria][groups] of the best policy; None for a bound
-    bias: float | None = None  # of the best policy
     price: float | None = None  # reward per step that one more unit of bias would allow, at the margin
+    bound: float = field(kw_only=True)  # per step: no policy within the limit has more
+    bias: float | None = None  # of the best policy
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers; with one criterion, `rates` is a plain list."""
         rates = self.rates[0] if self.rates is not None and len(self.rates) == 1 else self.rates
-        return {
-            "max_bias": self.max_bias,
-            "reward": self.reward,
-            "rates": rates,
-            "price": self.price,
-            "bound": self.bound,
-            "bias": self.bias,
-        }
+        return asdict(self) | {"rates": rates}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,34 +57,25 @@ class WorldFrontier:
     parts: int = 10_000  # comparisons round limits up to one over this, so that few are solved
 
 
-class _Known(NamedTuple):
-    """How the frontier of a class of worlds is opened."""
-
-    opened: Callable[[Any], WorldFrontier]
-    horizon: int | None  # of evaluations, where policies are evaluated over more steps than they are trained
-
-
-_FRONTIERS: dict[type[World], _Known] = {}
+_FRONTIERS: dict[type[World], tuple[Callable[[Any], WorldFrontier], int | None]] = {World: (WorldFrontier, None)}
+"""How the frontier of a class of worlds is opened, and the horizon of evaluations where it is not that of training."""
 
 
 def register_frontier(kind: type[World], opened: Callable[[Any], WorldFrontier], *, horizon: int | None = None) -> None:
-    """Say what is known of the best possible in worlds of this class, in place of what was said before.
+    """Say what is known of the best possible in worlds of this class and those derived from it.
 
-    Args:
-        kind: the class of worlds; classes derived from it are included.
-        opened: from a world to what is known of it. It should be quick: what takes time belongs into `point`.
-        horizon: steps of an evaluation, if it is longer than the world's default.
+    `opened` leads from a world to what is known of it. It should be quick: what takes time belongs into `point`. The
+    horizon is that of an evaluation, if it is longer than the world's default.
     """
-    _FRONTIERS[kind] = _Known(opened, horizon)
+    _FRONTIERS[kind] = opened, horizon
     _opened.cache_clear()
 
 
 def open_frontier(env: str, horizon: int | None, parameters: dict[str, Any]) -> WorldFrontier:
     """What is known of a named world; the same object for the same parameters, so that what was solved is kept."""
-    chosen = dict(parameters)
-    steps = horizon if horizon is not None else chosen.pop("horizon", _known(get_entry(env).world).horizon)
-    if steps is not None:
-        chosen["horizon"] = steps
+    _, usual = _known(get_entry(env).world)
+    chosen = ({} if usual is None else {"horizon": usual}) | parameters
+    chosen |= {} if horizon is None else {"horizon": horizon}
     try:
         return _opened(env, _hashable(chosen))
     except TypeError:  # a parameter that cannot be kept by its value
@@ -102,12 +85,13 @@ def open_frontier(env: str, horizon: int | None, parameters: dict[str, Any]) -> 
 @lru_cache(maxsize=32)
 def _opened(env: str, parameters: tuple[tuple[str, Any], ...]) -> WorldFrontier:
     world = get_entry(env).make(**dict(parameters))
-    return _known(type(world)).opened(world)
+    opened, _ = _known(type(world))
+    return opened(world)
 
 
-def _known(kind: type[World]) -> _Known:
+def _known(kind: type[World]) -> tuple[Callable[[Any], WorldFrontier], int | None]:
     """The entry of the nearest class that has one."""
-    return next((_FRONTIERS[base] for base in kind.__mro__ if base in _FRONTIERS), _Known(WorldFrontier, None))
+    return next(_FRONTIERS[base] for base in kind.__mro__ if base in _FRONTIERS)
 
 
 def _hashable(value: Any) -> Any:
@@ -126,10 +110,10 @@ def _lending(world: Lending) -> WorldFrontier:
         return FrontierPoint(
             max_bias=max_bias,
             reward=best.reward / steps,
-            bound=best.bound / steps,
             rates=tuple(tuple(None if np.isnan(z) else float(z) for z in row) for row in best.rates),
-            bias=best.bias,
             price=best.price / steps,
+            bound=best.bound / steps,
+            bias=best.bias,
         )
 
     note = (

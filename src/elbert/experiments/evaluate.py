@@ -82,7 +82,7 @@ def evaluate(
     if not isinstance(policy, Agent | Rule):
         raise InvalidInputError(
             f"A {type(policy).__name__} cannot be evaluated here. Give an agent (elbert.train, elbert.load) or a rule "
-            "(elbert.exact.get_rule)."
+            "(elbert.exact.rules.get_rule)."
         )
     conditions = Conditions(
         protocol=protocol, episodes=episodes, horizon=horizon, seed=seed, deterministic=deterministic, env=env

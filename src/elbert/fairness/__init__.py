@@ -1,96 +1,48 @@
 """What long-term fairness is: rates, bias, penalties, notions and their statistics.
 
-This room knows no environment, no network and no file: arrays of supply and demand are all it needs. The modules:
-
-- `rates`: totals, benefit rates, bias, impact ratio, soft bias.
-- `penalties`: the penalty h of rates and its slope.
-- `notions`: from decisions about people to supply and demand.
-- `stepwise`: the step-wise notions of the earlier literature, to compare with.
-- `episode_totals`, `pooled_rates`, `rate_intervals`: rates from per-episode totals, with intervals.
-- `noise`, `true_range`, `bias_inference`: how far apart the rates truly are, and whether that is within a limit.
-- `benefit_report`: all of it in one result object.
+This room knows no environment, no network and no file: arrays of supply and demand are all it needs.
 """
 
-from elbert.fairness.arrays import Array, ArrayLike
-from elbert.fairness.benefit_report import BenefitReport, CriterionBenefit, GroupBenefit, benefit_report
-from elbert.fairness.bias_inference import (
-    BiasEstimate,
-    BiasTest,
-    ImpactRatioEstimate,
-    bias_limit_test,
-    estimate_bias,
-    estimate_impact_ratio,
-)
-from elbert.fairness.episode_totals import EpisodeTotals, NotEstimable
-from elbert.fairness.notions import (
-    ACCURACY_PARITY,
-    DEMOGRAPHIC_PARITY,
-    DISCOVERY_PROBABILITY,
-    EQUAL_OPPORTUNITY,
-    EQUALIZED_ODDS,
-    NOTIONS,
-    Criterion,
-    Notion,
-    get_notion,
-    register_notion,
-)
-from elbert.fairness.penalties import Penalty, penalty_slope, squared_bias
-from elbert.fairness.rate_intervals import MeanEstimate, RateEstimates, estimate_rates, mean_interval
-from elbert.fairness.rates import (
-    Totals,
-    benefit_rate,
-    bias,
-    centred_soft_bias,
-    impact_ratio,
-    long_term_benefit_rate,
-    ratio,
-    soft_bias,
-    totals,
-)
-from elbert.fairness.stepwise import decision_weights, stepwise_difference, stepwise_squared_difference
-
-__all__ = [
-    "ACCURACY_PARITY",
-    "DEMOGRAPHIC_PARITY",
-    "DISCOVERY_PROBABILITY",
-    "EQUALIZED_ODDS",
-    "EQUAL_OPPORTUNITY",
-    "NOTIONS",
-    "Array",
-    "ArrayLike",
-    "BenefitReport",
-    "BiasEstimate",
-    "BiasTest",
-    "Criterion",
-    "CriterionBenefit",
-    "EpisodeTotals",
-    "GroupBenefit",
-    "ImpactRatioEstimate",
-    "MeanEstimate",
-    "NotEstimable",
-    "Notion",
-    "Penalty",
-    "RateEstimates",
-    "Totals",
-    "benefit_rate",
-    "benefit_report",
-    "bias",
-    "bias_limit_test",
-    "centred_soft_bias",
-    "decision_weights",
-    "estimate_bias",
-    "estimate_impact_ratio",
-    "estimate_rates",
-    "get_notion",
-    "impact_ratio",
-    "long_term_benefit_rate",
-    "mean_interval",
-    "penalty_slope",
-    "ratio",
-    "register_notion",
-    "soft_bias",
-    "squared_bias",
-    "stepwise_difference",
-    "stepwise_squared_difference",
-    "totals",
-]
+from elbert.fairness.arrays import Array as Array
+from elbert.fairness.arrays import ArrayLike as ArrayLike
+from elbert.fairness.benefit_report import BenefitReport as BenefitReport
+from elbert.fairness.benefit_report import CriterionBenefit as CriterionBenefit
+from elbert.fairness.benefit_report import GroupBenefit as GroupBenefit
+from elbert.fairness.benefit_report import benefit_report as benefit_report
+from elbert.fairness.bias_inference import BiasEstimate as BiasEstimate
+from elbert.fairness.bias_inference import BiasTest as BiasTest
+from elbert.fairness.bias_inference import ImpactRatioEstimate as ImpactRatioEstimate
+from elbert.fairness.bias_inference import bias_limit_test as bias_limit_test
+from elbert.fairness.bias_inference import estimate_bias as estimate_bias
+from elbert.fairness.bias_inference import estimate_impact_ratio as estimate_impact_ratio
+from elbert.fairness.episode_totals import EpisodeTotals as EpisodeTotals
+from elbert.fairness.episode_totals import NotEstimable as NotEstimable
+from elbert.fairness.notions import ACCURACY_PARITY as ACCURACY_PARITY
+from elbert.fairness.notions import DEMOGRAPHIC_PARITY as DEMOGRAPHIC_PARITY
+from elbert.fairness.notions import DISCOVERY_PROBABILITY as DISCOVERY_PROBABILITY
+from elbert.fairness.notions import EQUAL_OPPORTUNITY as EQUAL_OPPORTUNITY
+from elbert.fairness.notions import EQUALIZED_ODDS as EQUALIZED_ODDS
+from elbert.fairness.notions import NOTIONS as NOTIONS
+from elbert.fairness.notions import Criterion as Criterion
+from elbert.fairness.notions import Notion as Notion
+from elbert.fairness.notions import get_notion as get_notion
+from elbert.fairness.notions import register_notion as register_notion
+from elbert.fairness.penalties import Penalty as Penalty
+from elbert.fairness.penalties import penalty_slope as penalty_slope
+from elbert.fairness.penalties import squared_bias as squared_bias
+from elbert.fairness.rate_intervals import MeanEstimate as MeanEstimate
+from elbert.fairness.rate_intervals import RateEstimates as RateEstimates
+from elbert.fairness.rate_intervals import estimate_rates as estimate_rates
+from elbert.fairness.rate_intervals import mean_interval as mean_interval
+from elbert.fairness.rates import Totals as Totals
+from elbert.fairness.rates import benefit_rate as benefit_rate
+from elbert.fairness.rates import bias as bias
+from elbert.fairness.rates import centred_soft_bias as centred_soft_bias
+from elbert.fairness.rates import impact_ratio as impact_ratio
+from elbert.fairness.rates import long_term_benefit_rate as long_term_benefit_rate
+from elbert.fairness.rates import ratio as ratio
+from elbert.fairness.rates import soft_bias as soft_bias
+from elbert.fairness.rates import totals as totals
+from elbert.fairness.stepwise import decision_weights as decision_weights
+from elbert.fairness.stepwise import stepwise_difference as stepwise_difference
+from elbert.fairness.stepwise import stepwise_squared_difference as stepwise_squared_difference

@@ -1,7 +1,7 @@
 """One result object: what per-episode totals of supply and demand say about long-term fairness."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,14 @@ from elbert.fairness.bias_inference import (
 )
 from elbert.fairness.episode_totals import EpisodeTotals, NotEstimable, count
 from elbert.fairness.notions import Notion
-from elbert.fairness.pooled_rates import Pooled, as_confidence, pool
-from elbert.fairness.rate_intervals import DEFAULT_RESAMPLES, IntervalMethod, RateEstimates, estimate_rates
-from elbert.fairness.report_notes import notes_on
+from elbert.fairness.rate_intervals import (
+    DEFAULT_RESAMPLES,
+    IntervalMethod,
+    Pooled,
+    as_confidence,
+    estimate_rates,
+    pool,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -32,6 +37,8 @@ CAUTION = (
     "A small bias says that these rates were alike in these episodes. It does not say that the labels, the groups or "
     "the simulator are right, nor that anyone was treated justly."
 )
+FEW_EPISODES = 20
+"""Below this many episodes a report says that its intervals are approximate."""
 
 
 @dataclass(frozen=True)
@@ -88,34 +95,9 @@ class BenefitReport:
             "criteria": [
                 {
                     "criterion": result.criterion,
-                    "bias": {
-                        "estimate": result.bias.estimate,
-                        "debiased": result.bias.debiased,
-                        "ci": _pair(result.bias.low, result.bias.high),
-                        "noise_floor": result.bias.noise_floor,
-                        "noise_floor_high": result.bias.noise_floor_high,
-                        "highest": result.bias.highest,
-                        "lowest": result.bias.lowest,
-                        "left_out": list(result.bias.left_out),
-                        "reliable": result.bias.reliable,
-                    },
-                    "impact_ratio": {
-                        "estimate": result.impact_ratio.estimate,
-                        "debiased": result.impact_ratio.debiased,
-                        "ci": _pair(result.impact_ratio.low, result.impact_ratio.high),
-                    },
-                    "groups": [
-                        {
-                            "group": row.group,
-                            "rate": row.rate,
-                            "ci": _pair(row.low, row.high),
-                            "supply": row.supply,
-                            "demand": row.demand,
-                            "effective_episodes": row.effective_episodes,
-                            "reliable": row.reliable,
-                        }
-                        for row in result.groups
-                    ],
+                    "bias": _plain(result.bias),
+                    "impact_ratio": _plain(result.impact_ratio),
+                    "groups": [_plain(row) for row in result.groups],
                 }
                 for result in self.criteria
             ],
@@ -177,23 +159,21 @@ class BenefitReport:
 
     def _range(self, result: CriterionBenefit) -> tables.Table:
         """How far apart the groups are."""
-        bias, ratio, percent = result.bias, result.impact_ratio, f"{100 * self.confidence:g} % interval"
+        bias, percent = result.bias, f"{100 * self.confidence:g} % interval"
         without = f", without {', '.join(bias.left_out)}" if bias.left_out else ""
-        rows = [("bias", "not estimable", "")]
-        if bias.estimate is not None:
-            rows = [("bias, as seen", tables.number(bias.estimate), f"{bias.highest} - {bias.lowest}{without}")]
-        if bias.debiased is not None:
-            chance = f"equal groups would show {tables.number(bias.noise_floor)} by chance"
-            rows.append((f"bias, {percent}", tables.interval(bias.low, bias.high), ""))
-            rows.append(("bias, debiased", tables.number(bias.debiased), chance))
-        if ratio.estimate is None:
-            rows.append(("impact ratio", "not estimable", ""))
-        else:
-            ends = f"{bias.lowest} / {bias.highest}{without}"
-            rows.append(("impact ratio, as seen", tables.number(ratio.estimate), ends))
-        if ratio.debiased is not None:
-            rows.append((f"impact ratio, {percent}", tables.interval(ratio.low, ratio.high), ""))
-            rows.append(("impact ratio, debiased", tables.number(ratio.debiased), ""))
+        chance = f"equal groups would show {tables.number(bias.noise_floor)} by chance"
+        rows = []
+        for name, found, ends, remark in (
+            ("bias", bias, f"{bias.highest} - {bias.lowest}", chance),
+            ("impact ratio", result.impact_ratio, f"{bias.lowest} / {bias.highest}", ""),
+        ):
+            if found.estimate is None:
+                rows.append((name, "not estimable"))
+            else:
+                rows.append((f"observed {name}", tables.number(found.estimate), ends + without))
+            if found.debiased is not None:
+                rows.append((f"{name}, {percent}", tables.interval(found.low, found.high)))
+                rows.append((f"{name}, debiased", tables.number(found.debiased), remark))
         return tables.facts(rows)
 
 
@@ -225,44 +205,98 @@ def benefit_report(
     """
     confidence = as_confidence(confidence)
     totals = EpisodeTotals.of(supply, demand, groups=groups, criteria=criteria, notion=notion)
+    rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed)
+    biases, unknown_biases = estimate_bias(totals, confidence=confidence, seed=seed)
+    ratios, unknown_ratios = estimate_impact_ratio(totals, confidence=confidence, seed=seed)
     pooled = pool(totals, confidence=confidence)
-    rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed, pooled=pooled)
-    biases, unknown_biases = estimate_bias(totals, confidence=confidence, seed=seed, pooled=pooled)
-    ratios, unknown_ratios = estimate_impact_ratio(totals, confidence=confidence, seed=seed, pooled=pooled)
+    given, due = totals.supply.mean(axis=0), totals.demand.mean(axis=0)
     return BenefitReport(
         episodes=totals.episodes,
         confidence=confidence,
         method=method,
         criteria=tuple(
-            CriterionBenefit(name, _group_rows(totals, pooled, rates, c), biases[c], ratios[c])
+            CriterionBenefit(
+                criterion=name,
+                groups=tuple(
+                    GroupBenefit(
+                        group=group,
+                        rate=_known(rates.rate[c, g]),
+                        low=_known(rates.low[c, g]),
+                        high=_known(rates.high[c, g]),
+                        supply=float(given[c, g]),
+                        demand=float(due[c, g]),
+                        effective_episodes=float(pooled.effective[c, g]),
+                        reliable=bool(pooled.reliable[c, g]),
+                    )
+                    for g, group in enumerate(totals.groups)
+                ),
+                bias=biases[c],
+                impact_ratio=ratios[c],
+            )
             for c, name in enumerate(totals.criteria)
         ),
         not_estimable=(*rates.unknown, *unknown_biases, *unknown_ratios),
-        notes=notes_on(totals, pooled, biases),
+        notes=tuple(_notes(totals, pooled, biases)),
         totals=totals,
     )
 
 
-def _group_rows(totals: EpisodeTotals, pooled: Pooled, rates: RateEstimates, c: int) -> tuple[GroupBenefit, ...]:
-    supply, demand = totals.supply[:, c].mean(axis=0), totals.demand[:, c].mean(axis=0)
-    return tuple(
-        GroupBenefit(
-            group=group,
-            rate=_known(rates.rate[c, g]),
-            low=_known(rates.low[c, g]),
-            high=_known(rates.high[c, g]),
-            supply=float(supply[g]),
-            demand=float(demand[g]),
-            effective_episodes=float(pooled.effective[c, g]),
-            reliable=bool(pooled.reliable[c, g]),
+def _notes(totals: EpisodeTotals, pooled: Pooled, biases: Sequence[BiasEstimate]) -> Iterator[str]:
+    """What a reader should know and cannot see in the numbers, the gravest first."""
+    labelled = totals.notion is None or totals.notion.needs_qualified
+    complete = (totals.supply == totals.demand).all(axis=(0, 2)) & totals.demand.any(axis=(0, 2))
+    for c in np.flatnonzero(complete & labelled):
+        yield (
+            f"WARNING: {totals.criteria[c]}: every group received exactly what it was due, in every episode. If who "
+            "was due is known among accepted people only (as the repayment of a loan is), and 0 was filled in for the "
+            "others, this rate is 1 by construction: neither it nor a bias of 0 says anything about fairness. "
+            "Compare acceptance rates (demographic parity), or find out about the people who were rejected."
         )
-        for g, group in enumerate(totals.groups)
-    )
+    groups = np.asarray(totals.groups)
+    for c, bias in enumerate(biases):
+        compared, with_demand, still = pooled.compared[c], pooled.with_demand[c], pooled.still[c]
+        unreliable = np.flatnonzero(compared & ~pooled.reliable[c])
+        if unreliable.size and totals.episodes > 1:
+            each = ", ".join(
+                f"{groups[g]} ({pooled.effective[c, g]:.1f}, {100 * pooled.largest[c, g]:.0f} %)" for g in unreliable
+            )
+            yield (
+                f"{bias.criterion}: unreliable for group {each}. In parentheses: how many episodes of equal demand its "
+                "demand weighs as much as, and the share of it in the largest episode. With fewer than 10, or more "
+                "than 25 %, intervals and verdicts err more often than they say."
+            )
+        for n in np.unique(with_demand[still]):
+            alike = still & (with_demand == n)
+            yield (
+                f"{bias.criterion}, group {', '.join(groups[alike])}: the rate was the same in all {n} episodes with "
+                f"demand. Up to {100 * pooled.unseen[c][alike].max():.2g} % of episodes could differ without any "
+                "having been seen; the intervals allow for that."
+            )
+        sparse = groups[~compared & (with_demand > 0)]
+        if sparse.size:
+            yield (
+                f"{bias.criterion}, group {', '.join(sparse)}: left out of bias and impact ratio, having demand in one "
+                "episode only. No limit can be confirmed without it."
+            )
+        if bias.debiased is not None and bias.debiased < 0:
+            yield (
+                f"{bias.criterion}: a debiased bias below 0, and so outside its interval, means that equal groups "
+                "would differ more by chance."
+            )
+    if 1 < totals.episodes < FEW_EPISODES:
+        yield (
+            f"{totals.episodes} episodes are few: intervals are approximate below about {FEW_EPISODES}, less so for "
+            "groups whose demand is even."
+        )
 
 
 def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _pair(low: float | None, high: float | None) -> list[float] | None:
-    return None if low is None or high is None else [low, high]
+def _plain(record: BiasEstimate | ImpactRatioEstimate | GroupBenefit) -> dict[str, Any]:
+    """The fields by name, but for the criterion's; the two ends of the interval are one entry, `ci`."""
+    fields = {"ci" if name == "low" else name: value for name, value in asdict(record).items() if name != "criterion"}
+    high = fields.pop("high")
+    fields["ci"] = None if high is None else [fields["ci"], high]
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}

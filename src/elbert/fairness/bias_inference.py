@@ -9,9 +9,8 @@ from scipy.special import stdtr
 from elbert.checks import as_number, as_seed
 from elbert.errors import NotEstimableError
 from elbert.fairness.episode_totals import EpisodeTotals, Floats, NotEstimable, count
-from elbert.fairness.noise import draw_noise, draws_for
-from elbert.fairness.pooled_rates import Pooled, as_confidence, pool, power_of_two
-from elbert.fairness.true_range import RangeTest, Spread
+from elbert.fairness.rate_intervals import Pooled, as_confidence, pool, power_of_two
+from elbert.fairness.true_range import RangeTest, Spread, draw_noise, draws_for
 
 Verdict: TypeAlias = Literal["confirmed", "not refuted", "refuted", "not estimable"]
 
@@ -78,21 +77,23 @@ class _Comparison(NamedTuple):
     groups: tuple[str, ...]
     left_out: tuple[str, ...]
     complete: bool  # whether every group with demand is among them
-    reliable: bool
-    rate: Floats  # [compared]
-    directions: Floats  # [episodes, compared]
-    error: Floats  # [compared]
-    freedom: Floats  # [compared]
+    pooled: Pooled  # of these groups under this criterion: [compared], and [episodes, compared]
 
-    def tested(self, z: Floats, error: Floats, *, tail: float, seed: int) -> "tuple[RangeTest, float]":
+    def tested(self, z: Floats, error: Floats, *, tail: float, seed: int) -> tuple[RangeTest, float]:
         """The test of the range of z, and the unit that it computes in.
 
         The unit is a power of two of the size of the largest number, so it changes no digit but keeps squares finite.
         """
         unit = float(power_of_two(np.abs([*z, *error]).max()))
         error = np.maximum(error / unit, _SMALLEST_ERROR)
-        draws = draws_for(len(self.groups), tail)
-        return RangeTest(z / unit, draw_noise(self.directions, error, self.freedom, draws=draws, seed=seed)), unit
+        draws, pooled = draws_for(len(self.groups), tail), self.pooled
+        return RangeTest(z / unit, draw_noise(pooled.directions, error, pooled.freedom, draws=draws, seed=seed)), unit
+
+    @property
+    def too_few(self) -> str:
+        """Why fewer than two groups cannot be compared."""
+        names, number = "".join(f" ({group})" for group in self.groups), len(self.groups)
+        return f"{number} of {number + len(self.left_out)} groups{names} had enough demand; at least 2 are needed"
 
     def spread(self, z: Floats, error: Floats, *, confidence: float, seed: int) -> Spread:
         """The range of the true values behind z."""
@@ -101,7 +102,7 @@ class _Comparison(NamedTuple):
 
     def p_above(self, limit: float, *, tail: float, seed: int) -> float:
         """The p-value of "the bias is at most the limit"."""
-        test, unit = self.tested(self.rate, self.error, tail=tail, seed=seed)
+        test, unit = self.tested(self.pooled.rate, self.pooled.error, tail=tail, seed=seed)
         return test.p_exceeds(min(limit / unit, _LARGEST_LIMIT))
 
     def p_within(self, limit: float) -> float:
@@ -111,46 +112,41 @@ class _Comparison(NamedTuple):
         """
         if not self.complete:
             return 1.0
-        unit = float(power_of_two(np.maximum(self.rate, self.error).max()))
-        rate, errors = self.rate / unit, np.maximum(self.error / unit, _SMALLEST_ERROR)
+        rate, directions, errors, *_ = pooled = self.pooled
+        unit = float(power_of_two(np.maximum(rate, errors).max()))
+        rate, errors = rate / unit, np.maximum(errors / unit, _SMALLEST_ERROR)
         i, j = np.triu_indices(len(self.groups), k=1)
-        correlation = (self.directions.T @ self.directions)[i, j]
+        correlation = (directions.T @ directions)[i, j]
         first, second = errors[i], errors[j]
         error = np.sqrt(np.maximum(first**2 + second**2 - 2 * correlation * first * second, 0.0))
         beyond = np.abs(rate[i] - rate[j]) - min(limit / unit, _LARGEST_LIMIT)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(error > 0, beyond / error, np.where(beyond >= 0, 0.0, -np.inf))
-        return float(stdtr(np.minimum(self.freedom[i], self.freedom[j]), t).max())
+        return float(stdtr(np.minimum(pooled.freedom[i], pooled.freedom[j]), t).max())
 
 
 def estimate_bias(
-    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0, pooled: Pooled | None = None
+    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[tuple[BiasEstimate, ...], tuple[NotEstimable, ...]]:
     """b = max_g z_g - min_g z_g per criterion, its upward bias removed, with an interval and the noise floor.
 
     Groups without enough data to be compared are left out and named. How the upward bias is removed and the interval
-    found is explained in `elbert.fairness.true_range`.
-
-    Args:
-        totals: supply and demand per episode.
-        confidence: of the interval, from 0.5 to 0.999.
-        seed: seed of the simulated noise.
-        pooled: `pool(totals, confidence=confidence)`, if you have it already.
+    found is explained in `elbert.fairness.true_range`. Arguments as in `benefit_report`.
     """
     confidence, seed = as_confidence(confidence), as_seed(seed)
     estimates, unknown = [], []
-    for comparison in _comparisons(totals, pooled or pool(totals, confidence=confidence)):
-        name, rate = comparison.criterion, comparison.rate
+    for c, comparison in enumerate(_comparisons(totals, confidence)):
+        name, rate = comparison.criterion, comparison.pooled.rate
         if len(comparison.groups) < 2:
-            unknown.append(NotEstimable(name, None, "bias", _too_few(totals, comparison)))
+            unknown.append(NotEstimable(name, None, "bias", comparison.too_few))
             estimates.append(BiasEstimate(name, left_out=comparison.left_out))
             continue
         numbers = {"estimate": float(np.ptp(rate))}
         if totals.episodes == 1:
             unknown.append(NotEstimable(name, None, "interval of the bias", "1 episode; at least 2 are needed"))
         else:
-            spread = comparison.spread(rate, comparison.error, confidence=confidence, seed=seed)
-            largest = 1.0 if totals.bounded[totals.criteria.index(name)] else np.inf
+            spread = comparison.spread(rate, comparison.pooled.error, confidence=confidence, seed=seed)
+            largest = 1.0 if totals.bounded[c] else np.inf
             numbers |= {"debiased": spread.debiased, "low": spread.low, "high": min(spread.high, largest)}
             numbers |= {"noise_floor": spread.floor, "noise_floor_high": spread.floor_high}
         estimates.append(
@@ -160,16 +156,16 @@ def estimate_bias(
                 highest=comparison.groups[int(rate.argmax())],
                 lowest=comparison.groups[int(rate.argmin())],
                 left_out=comparison.left_out,
-                reliable=comparison.reliable,
+                reliable=bool(comparison.pooled.reliable.all()),
             )
         )
     return tuple(estimates), tuple(unknown)
 
 
 def estimate_impact_ratio(
-    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0, pooled: Pooled | None = None
+    totals: EpisodeTotals, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[tuple[ImpactRatioEstimate, ...], tuple[NotEstimable, ...]]:
-    """min_g z_g / max_g z_g per criterion, with an interval. Arguments as in `estimate_bias`.
+    """min_g z_g / max_g z_g per criterion, with an interval. Arguments as in `benefit_report`.
 
     The ratio is exp of minus the range of log rates, so its interval is that of a range on the logarithmic scale
     (`elbert.fairness.true_range`). A group that never received anything has no logarithm: the ratio is 0 and has no
@@ -183,10 +179,10 @@ def estimate_impact_ratio(
         unknown.append(NotEstimable(name, None, what, reason))
         estimates.append(ImpactRatioEstimate(name, estimate))
 
-    for comparison in _comparisons(totals, pooled or pool(totals, confidence=confidence)):
-        name, groups, rate = comparison.criterion, comparison.groups, comparison.rate
+    for comparison in _comparisons(totals, confidence):
+        name, groups, rate = comparison.criterion, comparison.groups, comparison.pooled.rate
         if len(groups) < 2:
-            add(name, None, _too_few(totals, comparison))
+            add(name, None, comparison.too_few)
         elif rate.max() == 0:
             add(name, None, f"no group received anything in {count(totals.episodes, 'episode')}")
         elif rate.min() == 0:
@@ -194,7 +190,7 @@ def estimate_impact_ratio(
         elif totals.episodes == 1:
             add(name, float(rate.min() / rate.max()), "1 episode; at least 2 are needed")
         else:
-            spread = comparison.spread(np.log(rate), comparison.error / rate, confidence=confidence, seed=seed)
+            spread = comparison.spread(np.log(rate), comparison.pooled.error / rate, confidence=confidence, seed=seed)
             ranges = (spread.estimate, max(spread.debiased, 0.0), spread.high, spread.low)
             estimates.append(ImpactRatioEstimate(name, *(float(np.exp(-value)) for value in ranges)))
     return tuple(estimates), tuple(unknown)
@@ -215,11 +211,10 @@ def bias_limit_test(totals: EpisodeTotals, max_bias: float, *, confidence: float
     max_bias = float(as_number(max_bias, "max_bias", need, low=0.0, high=np.finfo(float).max))
     if totals.episodes < 2:
         raise NotEstimableError("There is 1 episode. A test needs at least 2, and means more with 50.")
-    comparisons = _comparisons(totals, pool(totals, confidence=confidence))
+    comparisons = _comparisons(totals, confidence)
     for comparison in comparisons:
         if len(comparison.groups) < 2:
-            reason = _too_few(totals, comparison)
-            raise NotEstimableError(f"The bias of {comparison.criterion} cannot be tested: {reason}.")
+            raise NotEstimableError(f"The bias of {comparison.criterion} cannot be tested: {comparison.too_few}.")
     level, number = 1.0 - confidence, len(comparisons)
     refute = number * min(each.p_above(max_bias, tail=level / number, seed=seed) for each in comparisons)
     confirm = max(each.p_within(max_bias) for each in comparisons)
@@ -230,29 +225,20 @@ def bias_limit_test(totals: EpisodeTotals, max_bias: float, *, confidence: float
         p_confirm=confirm,
         level=level,
         left_out=tuple(f"{group}, {each.criterion}" for each in comparisons for group in each.left_out),
-        reliable=all(each.reliable for each in comparisons),
+        reliable=all(each.pooled.reliable.all() for each in comparisons),
     )
 
 
-def _comparisons(totals: EpisodeTotals, pooled: Pooled) -> list[_Comparison]:
+def _comparisons(totals: EpisodeTotals, confidence: float) -> list[_Comparison]:
     """The comparable groups of each criterion."""
+    pooled, groups = pool(totals, confidence=confidence), np.asarray(totals.groups)
     return [
         _Comparison(
             criterion=criterion,
-            groups=tuple(np.asarray(totals.groups)[mask].tolist()),
-            left_out=tuple(np.asarray(totals.groups)[~mask].tolist()),
+            groups=tuple(groups[mask].tolist()),
+            left_out=tuple(groups[~mask].tolist()),
             complete=not (~mask & (pooled.with_demand[c] > 0)).any(),
-            reliable=bool(pooled.reliable[c][mask].all()),
-            rate=pooled.rate[c][mask],
-            directions=pooled.directions[:, c][:, mask],
-            error=pooled.error[c][mask],
-            freedom=pooled.freedom[c][mask],
+            pooled=Pooled._make(values[..., c, :][..., mask] for values in pooled),
         )
         for c, (criterion, mask) in enumerate(zip(totals.criteria, pooled.compared, strict=True))
     ]
-
-
-def _too_few(totals: EpisodeTotals, comparison: _Comparison) -> str:
-    groups = comparison.groups
-    names = f" ({groups[0]})" if groups else ""
-    return f"{len(groups)} of {len(totals.groups)} groups{names} had enough demand; at least 2 are needed"

@@ -36,7 +36,7 @@ class NotEstimable:
         return f"{where}, {self.criterion}: {self.what} not estimable: {self.reason}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EpisodeTotals:
     """Validated totals per episode, with the names of criteria and groups."""
 
@@ -70,12 +70,7 @@ class EpisodeTotals:
     ) -> "EpisodeTotals":
         """Totals from arrays [episodes, groups] or [episodes, criteria, groups], checked and named.
 
-        Args:
-            supply: total benefit given, per episode.
-            demand: total benefit due, per episode.
-            groups: a name per group; "0", "1", ... by default.
-            criteria: a name per criterion; the notion's, or "benefit rate", by default.
-            notion: names the criteria and refuses supply above demand where the notion forbids it.
+        Arguments as in `benefit_report`. Groups are called "0", "1", ... by default, a criterion "benefit rate".
         """
         notion = None if notion is None else get_notion(notion)
         supplies, demands = _read(supply, demand)
@@ -147,9 +142,8 @@ def _read(supply: Any, demand: Any) -> tuple[Floats, Floats]:
             f"supply and demand have shape {supplies.shape}. Give one total per episode: [episodes, groups] or "
             "[episodes, criteria, groups]; totals() adds up over steps."
         )
-    for size, what in zip(supplies.shape, ("episodes", "criteria"), strict=False):
-        if size == 0:
-            raise InvalidInputError(f"There are no {what} (shape {supplies.shape}). Give at least one.")
+    if 0 in supplies.shape:
+        raise InvalidInputError(f"There are no episodes or no criteria (shape {supplies.shape}). Give at least one.")
     if supplies.shape[2] < 2:
         raise InvalidInputError(
             "There is one group only, and bias compares groups. Give a column for each of at least two groups."

@@ -47,24 +47,14 @@ class Notion:
 
     name: str
     criteria: tuple[Criterion, ...]
-    needs_qualified: bool
-    binary: bool
+    needs_qualified: bool  # refuse outcomes that do not say whether the person was qualified
+    binary: bool  # refuse decisions and qualifications outside [0, 1] (probabilities are welcome)
 
     def __init__(self, name: str, *criteria: Criterion, needs_qualified: bool = False, binary: bool = False) -> None:
-        """A notion from its criteria.
-
-        Args:
-            name: for messages and tables.
-            *criteria: at least one.
-            needs_qualified: refuse outcomes that do not say whether the person was qualified.
-            binary: refuse decisions and qualifications outside [0, 1] (probabilities are welcome).
-        """
+        """A notion from its name, for messages and tables, and at least one criterion."""
         if not criteria:
             raise InvalidInputError(f"The notion {name!r} has no criterion. Give at least one.")
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "criteria", criteria)
-        object.__setattr__(self, "needs_qualified", needs_qualified)
-        object.__setattr__(self, "binary", binary)
+        self.__dict__.update(name=name, criteria=criteria, needs_qualified=needs_qualified, binary=binary)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """The published notions are pickled by name, so that what holds one can be sent to another process."""
@@ -125,7 +115,12 @@ class Notion:
                 "parity, which does without."
             )
         xp = namespace(group, decision, qualified)
-        group = self._indices(group, xp)
+        try:
+            group = xp.asarray(group, None if np.size(group) else int)  # an empty list is one of floats
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(f"group is not an array ({error}). Give one whole number per outcome.") from error
+        if group.size and not xp.issubdtype(group.dtype, xp.integer):
+            raise InvalidInputError(f"group has dtype {group.dtype}. Number the groups 0, 1, 2, ... as whole numbers.")
         decision = xp.asarray(as_array(decision, "decision"))
         qualified = xp.zeros_like(decision) if qualified is None else xp.asarray(as_array(qualified, "qualified"))
         if not group.shape == decision.shape == qualified.shape:
@@ -144,19 +139,6 @@ class Notion:
                 check_amounts(np.asarray(supply)[..., c], np.asarray(demand)[..., c], bounded=criterion.bounded)
         return group, supply, demand
 
-    @staticmethod
-    def _indices(group: Any, xp: Any) -> Any:
-        """Group numbers as an array of whole numbers."""
-        try:
-            group = xp.asarray(group)
-        except (ValueError, TypeError) as error:
-            raise InvalidInputError(f"group is not an array ({error}). Give one whole number per outcome.") from error
-        if group.size == 0:
-            return group.astype(int)
-        if not xp.issubdtype(group.dtype, xp.integer):
-            raise InvalidInputError(f"group has dtype {group.dtype}. Number the groups 0, 1, 2, ... as whole numbers.")
-        return group
-
     def _check_values(self, group: Any, decision: Any, qualified: Any, groups: int) -> None:
         if group.size and not (group.min() >= 0 and group.max() < groups):
             raise InvalidInputError(
@@ -170,10 +152,6 @@ class Notion:
                     f"{name} runs from {values.min():g} to {values.max():g}. The notion {self.name!r} takes 0 or 1, "
                     "or a probability between them."
                 )
-
-
-def _minimum(decision: Any, qualified: Any) -> Any:
-    return namespace(decision, qualified).minimum(decision, qualified)
 
 
 def _one(decision: Any, _: Any) -> Any:
@@ -203,7 +181,9 @@ ACCURACY_PARITY = Notion(
 """P[decision = qualified | g]. Supply: decided as the label says. Demand: everyone who is decided on."""
 
 DISCOVERY_PROBABILITY = Notion(
-    "discovery-probability", Criterion("discovery rate", supply=_minimum, demand=lambda d, q: q), needs_qualified=True
+    "discovery-probability",
+    Criterion("discovery rate", supply=lambda d, q: namespace(d, q).minimum(d, q), demand=lambda d, q: q),
+    needs_qualified=True,
 )
 """P[discovered | incident, g]. Supply: incidents found. Demand: incidents. `decision` and `qualified` may be counts:
 the units of attention at a site and the incidents there, of which min(units, incidents) are found."""

@@ -28,12 +28,8 @@ Kind: TypeAlias = Literal["auto", "hard", "soft", "centred"]
 def squared_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, kind: Kind = "auto") -> Array:
     """h(z) = sum over criteria of b(z)**2.   [groups] or [criteria, groups] -> []
 
-    Args:
-        rates: benefit rates; with several criteria their squared biases add up (equalized odds: true and false
-            positives).
-        beta: temperature of the soft bias.
-        kind: "hard" uses `bias`, "soft" `soft_bias`, "centred" `centred_soft_bias`; "auto" is hard for two groups
-            and soft for more, as in the paper.
+    The kind "hard" uses `bias`, "soft" `soft_bias` with temperature beta, "centred" `centred_soft_bias`; "auto" is hard
+    for two groups and soft for more, as in the paper.
     """
     z = as_array(rates, "rates")
     if z.ndim not in (1, 2):
@@ -42,15 +38,10 @@ def squared_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, kind: 
         )
     if kind == "auto":
         kind = "hard" if z.shape[-1] <= 2 else "soft"
-    if kind == "hard":
-        size = bias(z)
-    elif kind == "soft":
-        size = soft_bias(z, beta=beta)
-    elif kind == "centred":
-        size = centred_soft_bias(z, beta=beta)
-    else:
+    if kind not in ("hard", "soft", "centred"):
         raise InvalidInputError(f'kind is {kind!r}. Give "auto", "hard", "soft" or "centred".')
-    return namespace(z, beta).sum(size**2)
+    soft = soft_bias if kind == "soft" else centred_soft_bias
+    return namespace(z, beta).sum((bias(z) if kind == "hard" else soft(z, beta=beta)) ** 2)
 
 
 def penalty_slope(rates: ArrayLike, penalty: Penalty = squared_bias) -> Array:

@@ -1,32 +1,60 @@
-"""Benefit rates from episodes, with intervals.
+"""Benefit rates over all episodes, how the episodes scatter around them, and their intervals.
 
 The rate of a group is the ratio of its totals over all episodes, z = sum_e S_e / sum_e D_e. Supply and demand of one
 episode depend on each other, so the interval is that of a ratio, never that of a share of a fixed number of people.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
-from elbert.checks import as_seed, as_whole
+from elbert.checks import as_number, as_seed, as_whole
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import ArrayLike, as_array
 from elbert.fairness.episode_totals import EpisodeTotals, Floats, NotEstimable, count
-from elbert.fairness.pooled_rates import Pooled, as_confidence, headroom, pool, power_of_two
 from elbert.fairness.rates import ratio
 
+Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 IntervalMethod: TypeAlias = Literal["delta", "jackknife", "bootstrap"]
 INTERVAL_METHODS: tuple[IntervalMethod, ...] = ("delta", "jackknife", "bootstrap")
 
-DEFAULT_RESAMPLES = 10_000
-MAX_RESAMPLES = 1_000_000
+MIN_CONFIDENCE, MAX_CONFIDENCE = 0.5, 0.999
+DEFAULT_RESAMPLES, MAX_RESAMPLES = 10_000, 1_000_000
 FEW_TO_RESAMPLE = 5
 """A bootstrap of a group needs demand in at least this many episodes."""
 
+FEW_EFFECTIVE, LARGE_SHARE = 10.0, 0.25
+"""A group is reliable if its demand weighs as much as at least this many equal episodes, and no single episode carries
+more than this share of it. Below that, intervals and verdicts err more often than they say (benchmarks/coverage.py)."""
+
+_ROUNDING = 1e-12
 _CHUNK = 2**22
 """Resampled episodes held at once: bounds memory, has no effect on the result."""
+
+
+class Pooled(NamedTuple):
+    """Rates over all episodes and how episodes deviate from them; every array is [criteria, groups] but `directions`.
+
+    A *still* group had the same rate in every episode with demand. It shows no spread to measure, so its error is a
+    bound on what may not have been seen, and has no degrees of freedom to lose.
+    """
+
+    rate: Floats  # sum_e S_e / sum_e D_e, NaN without demand
+    directions: Floats  # [episodes, criteria, groups] residuals u_e = (S_e - z D_e) / mean(D), scaled to length 1
+    error: Floats  # standard error of the rate; for a still group the bound
+    effective: Floats  # n_eff = (sum_e D_e)**2 / sum_e D_e**2: how many equal episodes the demand weighs as much as
+    largest: Floats  # share of the demand that the largest episode carries
+    freedom: Floats  # Student's degrees of freedom: n_eff - 1, at least 1; infinite for a still group
+    with_demand: Counts  # episodes with demand
+    active: Counts  # episodes with supply or demand: those that say something of the group
+    compared: Mask  # enough data to be compared
+    reliable: Mask  # enough episodes carry the demand for intervals and verdicts to be taken at their word
+    still: Mask  # the same rate in every episode with demand, two or more
+    unseen: Floats  # share of episodes that may differ without any of them having been seen
 
 
 @dataclass(frozen=True)
@@ -48,6 +76,66 @@ class MeanEstimate(NamedTuple):
     high: float | None
 
 
+@lru_cache(maxsize=1)  # the parts of a report, and the tests of limits after it, share one pass over the totals
+def pool(totals: EpisodeTotals, *, confidence: float) -> Pooled:
+    """z = sum_e S_e / sum_e D_e, its standard error sqrt(sum_e u_e**2 * n / (n - 1)) / E, and n_eff.
+
+    u_e = (S_e - z D_e) / mean(D) are the residuals; n of the E episodes have supply or demand of the group.
+    """
+    supply, demand = totals.supply, totals.demand
+    total = demand.sum(axis=0)
+    has_demand = total > 0
+    rate = ratio(supply.sum(axis=0), total, otherwise=np.nan)
+    expected = np.where(has_demand, rate, 0.0) * demand
+    mean = np.where(has_demand, total / totals.episodes, 1.0)
+    # A deviation is rounding if it is small next to the episode's own supply, or next to the average episode's: in an
+    # episode with hardly any demand even a rate of 0 instead of 1 says nothing.
+    scale = np.maximum(supply + expected, np.where(has_demand, rate, 0.0) * mean)
+    rounding = (np.abs(supply - expected) <= _ROUNDING * scale) | ~has_demand
+    deviation = np.where(rounding, 0.0, supply - expected)
+    residuals = deviation / mean / power_of_two(rate)  # squares of very large or small rates would leave the floats
+    squares = (residuals**2).sum(axis=0)
+    with_demand, active = (demand > 0).sum(axis=0), ((demand > 0) | (supply > 0)).sum(axis=0)
+    still = (with_demand >= 2) & (squares == 0)
+    unseen = 1 - (1 - confidence) ** (1 / np.maximum(active, 1))
+    n = np.maximum(active, 2)
+    error = np.sqrt(squares * n / (n - 1)) / totals.episodes * power_of_two(rate)
+    bound = unseen * np.maximum(rate, headroom(totals, rate)) / ndtri(0.5 + confidence / 2)
+    share = ratio(demand, total, otherwise=0.0)
+    effective = ratio(1.0, (share**2).sum(axis=0), otherwise=0.0)
+    return Pooled(
+        rate=rate,
+        directions=residuals / np.where(squares > 0, np.sqrt(squares), 1.0),
+        error=np.where(still, bound, error),
+        effective=effective,
+        largest=share.max(axis=0),
+        freedom=np.where(still, np.inf, np.maximum(effective - 1, 1.0)),
+        with_demand=with_demand,
+        active=active,
+        compared=has_demand & ((with_demand >= 2) | (totals.episodes == 1)),
+        reliable=(effective >= FEW_EFFECTIVE) & (share.max(axis=0) <= LARGE_SHARE),
+        still=still,
+        unseen=unseen,
+    )
+
+
+def headroom(totals: EpisodeTotals, rate: Floats) -> Floats:
+    """How far above its rate a still group's unseen episodes may lie: up to 1 if bounded, else as far as below it."""
+    bounded = np.asarray(totals.bounded)[:, None]
+    return np.where(bounded, 1 - rate, np.fmax(rate, 1 - rate))
+
+
+def power_of_two(values: Floats) -> Floats:
+    """The power of two next above each value (1 for 0 and NaN): dividing by it changes no digit of a number."""
+    return np.ldexp(1.0, np.frexp(np.where(values > 0, values, 0.5))[1])
+
+
+def as_confidence(confidence: float) -> float:
+    """A confidence that makes sense: a probability (not 95), better than a coin, within what simulation supports."""
+    need = f"a number from {MIN_CONFIDENCE} to {MAX_CONFIDENCE}, such as 0.95"
+    return float(as_number(confidence, "confidence", need, low=MIN_CONFIDENCE, high=MAX_CONFIDENCE))
+
+
 def estimate_rates(
     totals: EpisodeTotals,
     *,
@@ -55,7 +143,6 @@ def estimate_rates(
     confidence: float = 0.95,
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
-    pooled: Pooled | None = None,
 ) -> RateEstimates:
     """z_g = sum_e S_g,e / sum_e D_g,e with a confidence interval.   [episodes, criteria, groups] -> [criteria, groups]
 
@@ -70,14 +157,7 @@ def estimate_rates(
     An interval needs demand in at least two episodes, a bootstrap in five. A group whose rate was the same in all n
     episodes shows no spread to measure: a share of up to 1 - (1 - confidence)**(1/n) of episodes could differ without
     any having been seen, and its interval allows for that. Where the notion bounds rates by 1, so are the intervals.
-
-    Args:
-        totals: supply and demand per episode.
-        method: "delta", "jackknife" or "bootstrap".
-        confidence: of each interval, from 0.5 to 0.999.
-        resamples: draws of the bootstrap.
-        seed: seed of the bootstrap.
-        pooled: `pool(totals, confidence=confidence)`, if you have it already.
+    Arguments as in `benefit_report`.
     """
     confidence = as_confidence(confidence)
     as_seed(seed)
@@ -85,7 +165,7 @@ def estimate_rates(
     as_whole(resamples, "resamples", need, low=100, high=MAX_RESAMPLES)
     if method not in INTERVAL_METHODS:
         raise InvalidInputError(f"method is {method!r}. Give one of {', '.join(INTERVAL_METHODS)}.")
-    pooled = pool(totals, confidence=confidence) if pooled is None else pooled
+    pooled = pool(totals, confidence=confidence)
     if method == "jackknife":
         error, low, high = _jackknife(totals, pooled, confidence)
     elif method == "bootstrap":
@@ -173,12 +253,10 @@ def _bootstrap(
 
 def _quantiles(values: Floats, probabilities: list[float]) -> Floats:
     """Quantiles down the columns; a resample without demand in a column is left out of that column."""
-    missing = np.isnan(values).any(axis=0)
     result = np.full((len(probabilities), values.shape[1]), np.nan)
     with np.errstate(invalid="ignore"):
-        result[:, ~missing] = np.quantile(values[:, ~missing], probabilities, axis=0)
-        for column in np.flatnonzero(missing):
-            present = values[~np.isnan(values[:, column]), column]
-            if present.size > values.shape[0] // 2:
-                result[:, column] = np.quantile(present, probabilities)
+        for place, column in enumerate(values.T):
+            present = column[~np.isnan(column)]
+            if present.size > column.size // 2:
+                result[:, place] = np.quantile(present, probabilities)
     return result

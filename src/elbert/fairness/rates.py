@@ -138,13 +138,7 @@ def soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: Ar
     are equal; `centred_soft_bias` is 0 there. Safe for any rates and any positive beta that their precision can hold:
     the largest and smallest rates are taken out before exponentiating, so nothing overflows.
     """
-    z, mask = _rates_and_mask(rates, where)
-    _check_beta(beta, z)
-    xp = namespace(z, beta)
-    high, low = _highest(z, mask), _lowest(z, mask)
-    above, below = _exponents(z, mask, beta, high, low)
-    surplus = xp.log(_sum(xp.exp(above), mask)) + xp.log(_sum(xp.exp(below), mask))
-    return (high - low) + surplus / beta
+    return _softened(rates, beta, where, centred=False)
 
 
 def centred_soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, where: ArrayLike | None = None) -> Array:
@@ -153,14 +147,7 @@ def centred_soft_bias(rates: ArrayLike, *, beta: float | Array = DEFAULT_BETA, w
     A lower bound of the bias: b - 2 ln(M) / beta <= it <= b, with the same slope as `soft_bias`. It is found as a
     difference from b, so its absolute error is that of rounding b.
     """
-    z, mask = _rates_and_mask(rates, where)
-    _check_beta(beta, z)
-    xp = namespace(z, beta)
-    high, low = _highest(z, mask), _lowest(z, mask)
-    above, below = _exponents(z, mask, beta, high, low)
-    count = z.shape[-1] if mask is None else xp.sum(mask, axis=-1)
-    deficit = xp.log1p(_sum(xp.expm1(above), mask) / count) + xp.log1p(_sum(xp.expm1(below), mask) / count)
-    return (high - low) + deficit / beta
+    return _softened(rates, beta, where, centred=True)
 
 
 def _rates_and_mask(rates: Any, where: Any) -> tuple[Any, Any]:
@@ -194,30 +181,32 @@ def _highest(rates: Any, where: Any) -> Any:
     xp = namespace(rates)
     if where is None:
         return xp.max(rates, axis=-1)
-    return xp.where(xp.any(where, axis=-1), xp.max(xp.where(where, rates, -xp.inf), axis=-1), xp.nan)
+    return xp.where(xp.any(where, axis=-1), xp.max(rates, axis=-1, initial=-xp.inf, where=where), xp.nan)
 
 
 def _lowest(rates: Any, where: Any) -> Any:
     return -_highest(-rates, where)
 
 
-def _exponents(rates: Any, where: Any, beta: Any, high: Any, low: Any) -> tuple[Any, Any]:
-    """beta (z - max) and -beta (z - min): never positive, so that exp cannot overflow."""
-    xp = namespace(rates, beta)
-    high, low = high[..., None], low[..., None]
-    with np.errstate(over="ignore"):  # -inf is a right answer here: its exponential is 0
-        above = beta * ((rates if where is None else xp.where(where, rates, high)) - high)
-        below = beta * (low - (rates if where is None else xp.where(where, rates, low)))
-    return above, below
+def _softened(rates: Any, beta: Any, where: Any, *, centred: bool) -> Any:
+    """b + (log sum_g exp(beta (z_g - max)) + log sum_g exp(beta (min - z_g))) / beta; means for sums if centred.
 
-
-def _sum(terms: Any, where: Any) -> Any:
-    xp = namespace(terms)
-    return xp.sum(terms if where is None else xp.where(where, terms, 0.0), axis=-1)
-
-
-def _check_beta(beta: Any, rates: Any) -> None:
-    """Refuse a temperature that is not positive, or that the rates' precision cannot hold."""
-    limits = namespace(rates).finfo(rates.dtype)
+    The exponents are never positive, so that exp cannot overflow.
+    """
+    z, mask = _rates_and_mask(rates, where)
+    limits = namespace(z).finfo(z.dtype)
     need = "a positive, finite temperature (one; map over several with vmap). bias() is its limit at infinity"
     as_number(beta, "beta", need, low=1e3 * float(limits.tiny), high=float(limits.max))
+    xp, high, low = namespace(z, beta), _highest(z, mask), _lowest(z, mask)
+    count = z.shape[-1] if mask is None else xp.sum(mask, axis=-1)
+    mask = xp.ones(z.shape, bool) if mask is None else mask
+
+    def log_sum(exponents: Any) -> Any:
+        terms = xp.expm1(exponents) if centred else xp.exp(exponents)
+        total = xp.sum(xp.where(mask, terms, 0.0), axis=-1)
+        return xp.log1p(total / count) if centred else xp.log(total)
+
+    with np.errstate(over="ignore"):  # -inf is a right answer here: its exponential is 0
+        above = beta * (xp.where(mask, z, high[..., None]) - high[..., None])
+        below = beta * (low[..., None] - xp.where(mask, z, low[..., None]))
+    return (high - low) + (log_sum(above) + log_sum(below)) / beta

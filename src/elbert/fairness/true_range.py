@@ -24,7 +24,6 @@ import numpy as np
 from scipy.special import stdtrit
 
 from elbert.fairness.episode_totals import Floats
-from elbert.fairness.noise import Noise
 
 TIE, TIE_TEST = 1.0, 2.0
 """A group within this many standard errors of an end of the range is tied to it in simulations: for the interval, and
@@ -39,9 +38,26 @@ _FEW = 8
 """Up to this many groups, comparing all pairs is faster than searching for the extreme one."""
 
 _ROUNDS = 60
-
 _PRECISION = 2e-3
 """Ends of an interval are found to this share of the noise."""
+
+_DRAWS, _TAIL, _MOST = 8_000, 50, 400_000
+"""Draws: this many, fewer where they would be more numbers than `_MOST` in all, but always enough for at least `_TAIL`
+of them to lie beyond the confidence asked for. Halves mirror each other: odd moments are exact."""
+
+
+class Noise(NamedTuple):
+    """Noise of estimates: one standard error per group and draws of all of them together."""
+
+    error: Floats  # [groups]
+    normal: Floats  # [draws, groups], for averages; 0 for a still group, which showed no noise
+    heavy: Floats  # [draws, groups], with Student's tails, for intervals: the errors themselves are estimated
+    freedom: Floats  # [groups] Student's degrees of freedom of the errors
+    still: np.ndarray[Any, np.dtype[np.bool_]]  # [groups] the error is a bound on what was not seen
+
+    def seen(self) -> "Noise":
+        """The noise that the episodes showed, without the bounds of still groups."""
+        return self._replace(heavy=np.where(self.still, 0.0, self.heavy))
 
 
 class Spread(NamedTuple):
@@ -160,6 +176,38 @@ class RangeTest:
         return ((heavy[:, i] - heavy[:, j]) / (error[i] + error[j])).T.copy()
 
 
+def draws_for(groups: int, tail: float) -> int:
+    """How many draws to take when quantiles with this probability beyond them are asked for."""
+    return 2 * int(max(min(_DRAWS, max(1000, _MOST / groups)), _TAIL / tail) / 2)
+
+
+def draw_noise(directions: Floats, error: Floats, freedom: Floats, *, draws: int, seed: int) -> Noise:
+    """An even number of draws of the noise of estimates, with their standard errors and the directions' correlation.
+
+    Directions [episodes, groups] are each episode's deviations, scaled so that each group's have length 1. All 0 marks
+    a still group, whose draws are independent normal ones. Fewer degrees of freedom make heavier tails.
+    """
+    episodes, groups = directions.shape
+    rng = np.random.default_rng(seed)
+    still = np.asarray((directions == 0).all(axis=0))
+    if episodes <= groups:
+        half = _standard_normal(rng, draws // 2, episodes) @ directions
+    else:
+        values, vectors = np.linalg.eigh(directions.T @ directions)
+        half = _standard_normal(rng, draws // 2, groups) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    half = np.where(still, _standard_normal(rng, draws // 2, groups), half) * error
+    finite = np.broadcast_to(np.where(still, 1.0, freedom), half.shape)
+    heavy = half * np.where(still, 1.0, np.sqrt(finite / rng.chisquare(finite)))
+    normal = np.where(still, 0.0, half)
+    return Noise(
+        error=error,
+        normal=np.concatenate([normal, -normal]),
+        heavy=np.concatenate([heavy, -heavy]),
+        freedom=freedom,
+        still=still,
+    )
+
+
 def excess_ratio(z: Floats, error: Floats, limit: float) -> Floats:
     """r = max over i != j of (z_i - z_j - limit) / (s_i + s_j), row by row.   [rows, groups] -> [rows]"""
     if z.shape[1] > _FEW:
@@ -255,3 +303,9 @@ def _distinct_pair(upper: Floats, lower: Floats, both: Any) -> tuple[Any, Any]:
     keep_bottom = others_up[rows, second_top] - lower[rows, both]
     chosen = keep_top >= keep_bottom
     return np.where(chosen, both, second_top), np.where(chosen, second_bottom, both)
+
+
+def _standard_normal(rng: np.random.Generator, draws: int, size: int) -> Floats:
+    """Standard normal draws whose mean square is exactly 1 in each column, which steadies quantiles."""
+    raw = rng.standard_normal((draws, size))
+    return raw / np.sqrt((raw**2).mean(axis=0))

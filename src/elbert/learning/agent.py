@@ -7,17 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from elbert.checks import as_seed, as_whole
+from elbert.checks import as_seed
 from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Gaussian
+from elbert.learning.evaluation import Evaluable
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.policy import Policy, act_from_key
-from elbert.learning.result import Result, judged
 from elbert.learning.settings import Settings, settings_of
-from elbert.learning.simulators import Environment, open_simulator
+from elbert.learning.simulators import Environment, Episodes, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
-from elbert.progress import Tell, tell_nobody
 
 FORMAT = 2  # of agent files; format 1 kept the settings of all methods among the learner's
 DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "MultiCategorical": Categorical, "Gaussian": Gaussian}
@@ -42,7 +41,7 @@ class About:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class Agent:
+class Agent(Evaluable):
     """A policy with the networks behind it, made by `elbert.train` and `elbert.load`."""
 
     about: About
@@ -93,32 +92,9 @@ class Agent:
         """Start the randomness of `predict` again from this seed."""
         self._key = jax.random.key(as_seed(seed))
 
-    def evaluate(
-        self,
-        episodes: int = 256,
-        *,
-        env: Environment | None = None,
-        seed: int = 1,
-        deterministic: bool = False,
-        extra_demand: float = 0.0,
-        confidence: float = 0.95,
-        progress: Tell = tell_nobody,
-        **parameters: Any,
-    ) -> Result:
-        """Reward per step and benefit rates over fresh episodes, with intervals.
-
-        Args:
-            episodes: number of episodes.
-            env: environment to act in; by default the one of training.
-            seed: seed of the episodes.
-            deterministic: whether to act by the most probable action.
-            extra_demand: demand added to every group's in every episode (the published evaluation adds 1).
-            confidence: confidence of the intervals.
-            progress: function that is told how many episodes are done.
-            parameters: parameters of the named world, for example `horizon=10_000`, over those of training.
-        """
-        checked_episodes(episodes)
-        as_seed(seed)
+    def _play(
+        self, env: Environment | None, parameters: dict[str, Any], **options: Any
+    ) -> tuple[Episodes, dict[str, Any]]:
         where, parameters = self._where(env, parameters)
         with open_simulator(where, self.settings.copies, parameters) as simulator:
             shape = simulator.shape
@@ -127,23 +103,18 @@ class Agent:
                     f"The agent was trained with {self.shape.observation} numbers observed and actions "
                     f"{self.shape.actions}; {simulator.name} has {shape.observation} and {shape.actions}."
                 )
-            sums = simulator.play(
-                self.model, self.policy, episodes=episodes, seed=seed, deterministic=deterministic, progress=progress
-            )
-        return judged(
-            sums,
-            env=self.about.env if env is None else simulator.name,
-            method=self.about.method,
-            criteria=shape.criteria,
-            notion=simulator.notion,
-            extra_demand=extra_demand,
-            deterministic=deterministic,
-            train_seconds=self.about.train_seconds,
-            confidence=confidence,
-            max_bias=self.about.max_bias,
-            price=self.about.price,
-            length=self.about.length,
-        )
+            sums = simulator.play(self.model, self.policy, **options)
+        about = self.about
+        return sums, {
+            "env": about.env if env is None else simulator.name,
+            "method": about.method,
+            "criteria": shape.criteria,
+            "notion": simulator.notion,
+            "train_seconds": about.train_seconds,
+            "max_bias": about.max_bias,
+            "price": about.price,
+            "length": about.length,
+        }
 
     def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         if env is not None:
@@ -194,11 +165,6 @@ class Agent:
             return cls(About(**about), settings, shape, Policy(weights, moments), scale)
         except (KeyError, TypeError, MismatchError, InvalidInputError) as error:
             raise FileError(f"{path} is not an agent that this version of elbert can read: {error}.") from error
-
-
-def checked_episodes(episodes: Any) -> int:
-    """A number of episodes."""
-    return as_whole(episodes, "episodes", "a whole number of at least 1; intervals need 2 or more", low=1)
 
 
 def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The frontier as a table and a picture: the most reward within each limit on the bias."""
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,9 +26,9 @@ def frontier_page(found: Frontier) -> Page:
     if found.rules:
         rows = (
             (
-                rule.name,
+                rule.rule,
                 number(rule.reward),
-                number(None if math.isnan(rule.bias) else rule.bias),
+                number(rule.bias),
                 "simulated" if rule.simulated else "expected",
             )
             for rule in found.rules
@@ -78,7 +77,7 @@ def write_frontier(
 def rule_points(found: Frontier) -> list[Point]:
     """The rules of a frontier, for a scatter plot."""
     return [
-        Point(rule.name.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if not math.isnan(rule.bias)
+        Point(rule.rule.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if rule.bias is not None
     ]
 
 

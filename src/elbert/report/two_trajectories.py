@@ -116,7 +116,7 @@ def _draw_notions(axes: Any, readings: Sequence[Reading]) -> None:
             axes.text(x, value + 0.02, f"{value:.2f}", ha="center", fontsize=8)
     axes.set_xticks(range(len(names)), names)
     axes.set_ylim(0, 1.12)
-    axes.set_ylabel("bias seen (0: none)")
+    axes.set_ylabel("observed bias (0: none)")
     axes.set_title("What each notion says", pad=22)
     axes.legend(title=None, loc="lower left", bbox_to_anchor=(-0.02, 0.985), ncols=2, handlelength=1.2)
 

@@ -1,0 +1,50 @@
+"""Evaluating a policy: agents and rules differ in how they play, and in nothing else."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from elbert.checks import as_seed, as_whole
+from elbert.learning.result import Result, judged
+from elbert.learning.simulators import Environment, Episodes
+from elbert.progress import Tell, tell_nobody
+
+
+class Evaluable(ABC):
+    """A policy that can be evaluated: a trained agent, or a rule."""
+
+    @abstractmethod
+    def _play(
+        self, env: Environment | None, parameters: dict[str, Any], **options: Any
+    ) -> tuple[Episodes, dict[str, Any]]:
+        """Play episodes, with the options of `Simulator.play`: their sums, and what `judged` is told of the policy."""
+
+    def evaluate(
+        self,
+        episodes: int = 256,
+        *,
+        env: Environment | None = None,
+        seed: int = 1,
+        deterministic: bool = False,
+        extra_demand: float = 0.0,
+        confidence: float = 0.95,
+        progress: Tell = tell_nobody,
+        **parameters: Any,
+    ) -> Result:
+        """Reward per step and benefit rates over fresh episodes, with intervals.
+
+        Args:
+            episodes: number of episodes.
+            env: environment to act in; by default that of an agent's training, or a rule's world.
+            seed: seed of the episodes.
+            deterministic: whether to act by the most probable action. Rules refuse it.
+            extra_demand: demand added to every group's in every episode (the published evaluation adds 1).
+            confidence: confidence of the intervals.
+            progress: is told how many episodes are done.
+            parameters: of the named world, for example `horizon=10_000`, over those of training or of the rule.
+        """
+        as_whole(episodes, "episodes", "a whole number of at least 1; intervals need 2 or more", low=1)
+        as_seed(seed)
+        sums, about = self._play(
+            env, parameters, episodes=episodes, seed=seed, deterministic=deterministic, progress=progress
+        )
+        return judged(sums, **about, extra_demand=extra_demand, deterministic=deterministic, confidence=confidence)
