@@ -113,16 +113,10 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_whole(path, json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def read_sealed(path: Path, *, remedy: str, digest_required: bool = True) -> dict[str, Any]:
-    """What `write_sealed` wrote, without its digest; a file that was changed since is refused with a remedy.
-
-    Where a digest is required, a file without one counts as changed.
-    """
+def read_sealed(path: Path, *, remedy: str) -> dict[str, Any]:
+    """What `write_sealed` wrote, without its digest; a file that was changed since is refused with a remedy."""
     content = read_json(path)
-    digest = content.pop("digest", None)
-    if digest is None and not digest_required:
-        return content
-    if digest != _digest(content):
+    if content.pop("digest", None) != _digest(content):
         raise FileError(f"{path} was changed since it was written: it does not match its digest. {remedy}")
     return content
 

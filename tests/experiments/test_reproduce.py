@@ -21,6 +21,7 @@ from elbert.experiments.jobs import Job, do_jobs, finished
 from elbert.experiments.paper import MAIN, Experiment, Panel, Series, plans_for
 from elbert.experiments.published import Verdicts, cell, published, verdict
 from elbert.experiments.reproduce import reproduce
+from elbert.files import write_sealed
 from elbert.learning import DivergedError
 from elbert.report.curves import extremes, smoothed
 from elbert.report.paper import cells, markdown, write_reproduction
@@ -106,10 +107,8 @@ def evaluation(reward, bias):
 
 def test_a_row_by_hand(tmp_path):
     job = Job("lending", "elbert-po")
-    (tmp_path / job.name).mkdir()
-    (tmp_path / job.name / "manifest.json").write_text('{"iteration": 3}')
-    (tmp_path / job.name / "config.json").write_text('{"parameters": {}}')
-    (tmp_path / job.name / "evaluation.json").write_text(json.dumps(evaluation(0.186, 0.01)))
+    write_sealed(tmp_path / job.name / "config.json", {"parameters": {}})
+    write_sealed(tmp_path / job.name / "evaluation.json", evaluation(0.186, 0.01))
     missing = Series("g-ppo", Job("lending", "g-ppo"), "g-ppo")
     panels = (Panel("lending", "lending", (Series("elbert-po", job, "elbert-po"), missing)),)
     shown = Experiment(name="main", title="T", figure="fig", question="Q?", base=job, panels=panels)

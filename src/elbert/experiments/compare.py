@@ -6,7 +6,7 @@ from typing import Any
 
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import Rule
-from elbert.experiments.evaluate import Conditions, Policy, evaluate_policy, world_of
+from elbert.experiments.evaluate import Conditions, Policy, evaluate_policy
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
 from elbert.learning import Environment
@@ -55,7 +55,7 @@ def compare(
         raise InvalidInputError(
             f"The runs are in different environments: {', '.join(envs)}. Compare runs in one environment."
         )
-    worlds = {name: world_of(policy) for name, policy in policies.items() if isinstance(policy, RunFolder)}
+    worlds = {name: policy.world for name, policy in policies.items() if isinstance(policy, RunFolder)}
     common = _world_of_rules(worlds, [name for name in policies if name not in worlds])
     return Comparison(
         envs[0],

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from elbert.envs import ENTRIES, get_entry
 from elbert.errors import InvalidInputError, unknown_name
@@ -120,15 +120,9 @@ def evaluate_run(
     result = over_seeds(_evaluate_all(agents, conditions, progress), [agent.about.seed for agent in agents])
     if keep is None:
         keep = replace(conditions, env=None) == USUAL
-    if keep and (conditions.env is None or world_of(run) is None):
+    if keep and (conditions.env is None or run.world is None):
         run.keep_evaluation(replace(result, protocol=conditions.protocol, agents=digest))
     return result
-
-
-def world_of(run: RunFolder) -> dict[str, Any] | None:
-    """The parameters of a run's world but for the horizon, which the protocol sets; None in a user's environment."""
-    parameters = run.config.get("parameters")
-    return None if parameters is None else {name: value for name, value in parameters.items() if name != "horizon"}
 
 
 def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, progress: Tell) -> list[Evaluation]:

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError, unknown_name
-from elbert.experiments.evaluate import world_of
 from elbert.experiments.jobs import Job
 from elbert.experiments.published import Row, published
 from elbert.experiments.results import best_possible
@@ -88,7 +87,7 @@ class Experiment:
             run=series.job.name,
             published=published().level(panel.env, series.published),
             result=result,
-            best=None if result is None else best_possible(result, world_of(run)),
+            best=None if result is None else best_possible(result, run.world),
         )
 
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from elbert.checks import as_seed, as_whole
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.experiments.presets import preset_for
-from elbert.files import FileError
 from elbert.learning import METHODS, Member, Method, MethodLike, Settings, Simulator, get_method
 from elbert.learning.methods import FunctionMethod
 from elbert.learning.settings import settings_of
@@ -159,8 +158,6 @@ def _members(seeds: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> list[Me
 
 def check_same_run(stored: dict[str, Any], asked: dict[str, Any], out: Path) -> None:
     """Refuse to go on with a run under other settings."""
-    if not isinstance(stored.get("settings"), dict):
-        raise FileError(f"{out / 'config.json'} is damaged: it holds no settings.")
     flat = [content | content["settings"] | {"settings": None} for content in (stored, asked)]
     for key in flat[1]:
         if flat[0].get(key) != flat[1][key]:

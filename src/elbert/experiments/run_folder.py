@@ -31,7 +31,6 @@ from elbert.files import (
     FileError,
     as_path,
     read_bytes,
-    read_json,
     read_sealed,
     read_tensors,
     remove_begun,
@@ -43,9 +42,6 @@ from elbert.learning.result import Result
 from elbert.learning.trees import MismatchError
 
 FORMAT = 2
-OLD_FORMAT = 1
-"""Of elbert 0.1.0, whose JSON files have no digests. What it wrote can be read, but not gone on with."""
-
 LOCK = ".lock"
 KEPT = 2
 """Checkpoints that are kept: if the latest is damaged, there is one before it."""
@@ -53,7 +49,10 @@ KEPT = 2
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 
 REMEDIES = {
-    "config.json": "Put the original back, or train again in another folder.",
+    "config.json": (
+        "Put the original back, or train again in another folder. A run of elbert 0.1.0 has no digests: read it "
+        "with that version, or load its agent by itself (elbert.load)."
+    ),
     "manifest.json": "Remove it and go on with --resume (resume=True in Python), which writes it again.",
     "evaluation.json": "Remove it; `elbert evaluate` makes it again.",
 }
@@ -115,7 +114,7 @@ class RunFolder:
                 f"{path} is not empty. Go on with the run in it (--resume, or resume=True), or give another folder."
             )
         write_sealed(path / "config.json", {"format": FORMAT, **config})
-        write_sealed(path / "manifest.json", _manifest(config))
+        self.note()
 
     @property
     def exists(self) -> bool:
@@ -128,18 +127,18 @@ class RunFolder:
         return self._read("config.json")
 
     @property
+    def world(self) -> dict[str, Any] | None:
+        """The world's parameters but for the horizon, which protocols set; None in a user's environment."""
+        parameters = self.config["parameters"]
+        return None if parameters is None else {name: value for name, value in parameters.items() if name != "horizon"}
+
+    @property
     def manifest(self) -> dict[str, Any]:
-        """Where it ran and how it ended."""
-        return self._read("manifest.json")
+        """Where it ran and how it ended; a first one if the run was killed before it had any."""
+        return self._read("manifest.json") if (self.path / "manifest.json").exists() else _manifest(self.config)
 
     def _read(self, name: str) -> dict[str, Any]:
-        old = not self.exists or read_json(self.path / "config.json").get("format", OLD_FORMAT) == OLD_FORMAT
-        return read_sealed(self.path / name, remedy=REMEDIES[name], digest_required=not old)
-
-    def ensure_manifest(self) -> None:
-        """Write a first manifest if the run was killed before it had one."""
-        if not (self.path / "manifest.json").exists():
-            write_sealed(self.path / "manifest.json", _manifest(self.config))
+        return read_sealed(self.path / name, remedy=REMEDIES[name])
 
     def note(self, **changes: Any) -> None:
         """Change entries of the manifest."""

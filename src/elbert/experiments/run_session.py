@@ -17,7 +17,7 @@ import numpy as np
 from elbert.errors import ElbertError
 from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.resolve import check_same_run
-from elbert.experiments.run_folder import OLD_FORMAT, RunFolder, only_writer
+from elbert.experiments.run_folder import RunFolder, only_writer
 from elbert.experiments.run_metrics import read_metrics
 from elbert.files import FileError
 from elbert.learning import Agent, Callback, DivergedError, Iteration, Metrics, Trainer
@@ -89,15 +89,7 @@ class RunSession:
     def _resume(self, config: dict[str, Any]) -> list[Agent] | None:
         """Put the latest state back; the agents of a run that is finished."""
         run = self._folder
-        stored = run.config
-        if stored.pop("format", OLD_FORMAT) == OLD_FORMAT:
-            raise FileError(
-                f"The run in {run.path} was written by elbert 0.1.0, and this version cannot go on with it. Its policy "
-                "can still be loaded, evaluated and compared. Train again in another folder, or go on with "
-                "elbert 0.1.0."
-            )
-        check_same_run(stored, config, run.path)
-        run.ensure_manifest()
+        check_same_run(run.config, config, run.path)
         manifest = run.manifest
         if manifest["status"] == "finished" and manifest["iteration"] == self.trainer.iterations:
             agents, trained = run.agents(), self.trainer.agents()

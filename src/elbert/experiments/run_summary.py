@@ -9,6 +9,7 @@ from typing import Any
 from elbert.experiments.run_folder import RunFolder, has_writer
 from elbert.experiments.run_metrics import read_metrics
 from elbert.files import FileError, as_path
+from elbert.records import record_from
 
 
 @dataclass(frozen=True)
@@ -47,36 +48,14 @@ def summarise(path: Path) -> RunSummary:
     """Look at a run. What cannot be read makes it a damaged one, with the reason."""
     run = RunFolder(path)
     try:
-        config, manifest = run.config, run.manifest
-        status = manifest["status"]
-        if status == "running" and manifest["host"] == socket.gethostname() and not has_writer(path):
-            status = "killed"  # a run on another machine is believed: nothing is known of it here
-        reward, bias, evaluated = _level(run)
-        return RunSummary(
-            path=path,
-            env=config["env"],
-            method=config["method"],
-            preset=config["preset"],
-            seeds=tuple(config["seeds"]),
-            status=status,
-            iteration=manifest["iteration"],
-            iterations=manifest["iterations"],
-            seconds=manifest["seconds"],
-            reward=reward,
-            bias=bias,
-            evaluated=evaluated,
-            reason=manifest.get("reason", ""),
-        )
-    except (FileError, KeyError, TypeError) as error:
+        manifest, evaluation = run.manifest, run.evaluation()
+        if manifest["status"] == "running" and manifest["host"] == socket.gethostname() and not has_writer(path):
+            manifest["status"] = "killed"  # a run on another machine is believed: nothing is known of it here
+        level: dict[str, Any] = {"evaluated": evaluation is not None}
+        if evaluation is not None:
+            level |= {"reward": evaluation.reward.mean, "bias": evaluation.worst.bias.estimate}
+        elif columns := read_metrics(path):
+            level |= {name: float(columns[name][-1].mean()) for name in ("reward", "bias")}
+        return record_from(RunSummary, run.config | manifest | level | {"path": path})
+    except FileError as error:
         return RunSummary(path=path, reason=str(error))
-
-
-def _level(run: RunFolder) -> tuple[float | None, float | None, bool]:
-    """Reward, bias, and whether they are of an evaluation."""
-    result = run.evaluation()
-    if result is not None:
-        return result.reward.mean, result.worst.bias.estimate, True
-    columns = read_metrics(run.path)
-    if not columns:
-        return None, None, False
-    return float(columns["reward"][-1].mean()), float(columns["bias"][-1].mean()), False
