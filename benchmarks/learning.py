@@ -17,7 +17,7 @@ from cold import Timed, machine, train_cold
 
 from elbert.experiments.jobs import Job
 from elbert.experiments.paper import MAIN, ORIGINAL
-from elbert.experiments.published import published
+from elbert.experiments.reproduce import published
 from elbert.tables import Column, Table, number
 
 

@@ -83,10 +83,10 @@ def train(
         evaluate: Evaluate the trained policy.
         tensorboard: Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
     """
-    from elbert.cli_arguments import assignments, chosen_settings, environment_from, run_folder, seeds_from
-    from elbert.experiments.evaluate import Conditions, evaluate_run
+    from elbert.cli_arguments import assignments, environment_from, run_folder
+    from elbert.experiments.evaluate import Conditions, evaluate_policy
     from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.resolve import check_names
+    from elbert.experiments.resolve import check_names, listed_seeds
     from elbert.experiments.run_folder import RunFolder
     from elbert.experiments.train import train_many
     from elbert.report.live import ProgressDisplay
@@ -94,18 +94,18 @@ def train(
 
     keep_compiled()
     folder = run_folder(env, method, out, resume=resume)
-    chosen = chosen_settings({"max_bias": max_bias, "alpha": alpha, "beta": beta, "steps": steps}, settings)
+    chosen = assignments(settings, "--set", max_bias=max_bias, alpha=alpha, beta=beta, steps=steps)
     check_names(method, chosen)
     where = environment_from(env)
     callbacks: list[Any] = []
     if tensorboard:
-        from elbert.experiments.tensorboard import TensorBoard
+        from elbert.experiments.run_metrics import TensorBoard
 
         callbacks.append(TensorBoard(folder / "tensorboard"))
     with ProgressDisplay(f"{method} on {env}") as display:
         agents = train_many(
             where,
-            seeds=seeds_from(seed, seeds),
+            seeds=listed_seeds(1 if seeds is None else seeds, first=seed),
             method=method,
             preset=preset,
             world=assignments(world, "--world"),
@@ -116,7 +116,7 @@ def train(
             **chosen,
         )
         conditions = Conditions(env=None if isinstance(where, str) else where)
-        result = evaluate_run(RunFolder(folder), conditions, agents=agents, progress=display) if evaluate else None
+        result = evaluate_policy(RunFolder(folder), conditions, agents=agents, progress=display) if evaluate else None
     if result is not None:
         _show(result.to_dict(), result_page(result), as_json=as_json)
     print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
@@ -172,7 +172,7 @@ def runs(folder: Path = Path("runs"), *, as_json: Json = False) -> None:
     Args:
         folder: Folder to look into, with all folders below it.
     """
-    from elbert.experiments.run_summary import find_runs
+    from elbert.experiments.run_folder import find_runs
     from elbert.report.results import runs_page
 
     listed = list(find_runs(folder))

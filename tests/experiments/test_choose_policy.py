@@ -12,7 +12,7 @@ import pytest
 import elbert
 from elbert.experiments import choose_policy
 from elbert.experiments.choose_policy import Candidates
-from elbert.experiments.evaluate import Conditions, evaluate_run
+from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.results import VERDICTS
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import InterruptedRunError
@@ -81,7 +81,7 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
     assert len(seen) == 1
     run = RunFolder(tmp_path)
     assert run.manifest["status"] == "interrupted"
-    evaluate_run(run, Conditions(env=Probe(), episodes=4), keep=True)
+    evaluate_policy(run, Conditions(env=Probe(), episodes=4), keep=True)
     assert run.evaluation() is not None
     told: list[Progress] = []
     with monkeypatch.context() as patch:

@@ -102,7 +102,7 @@ def test_rules_are_evaluated_in_the_world_of_the_runs(tmp_path, monkeypatch, usu
     assert found.policies[0].best.parameters == {"interest": 2.0}
     assert found.to_dict()["a"]["best"]["parameters"] == {"interest": 2.0}
     compare({"a": runs["a"], "c": runs["c"]})
-    with pytest.raises(InvalidInputError, match=r"worlds of a \(interest=2.0\) and c \(as it is by default\) differ"):
+    with pytest.raises(InvalidInputError, match=r"worlds of the runs differ: {'a': {'interest': 2.0}, 'c': {}}"):
         compare({"a": runs["a"], "c": runs["c"], "rule": rule})
 
 

@@ -14,11 +14,10 @@ import pytest
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.experiments import run_session
-from elbert.experiments.evaluate import Conditions, evaluate_run
+from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.results import over_seeds
-from elbert.experiments.run_folder import REMEDIES, RunFolder, only_writer
+from elbert.experiments.run_folder import REMEDIES, RunFolder, find_runs, only_writer, summarise
 from elbert.experiments.run_metrics import MetricsFile, read_metrics
-from elbert.experiments.run_summary import find_runs, summarise
 from elbert.files import FileError, write_sealed
 from elbert.learning.evaluation import Episodes, judged
 from tests.command_line import SCHEMA
@@ -91,7 +90,7 @@ def test_agents_are_saved_and_loaded_without_code(whole, tmp_path):
 def test_episodes_are_counted_on_from_seed_to_seed(whole):
     told: list[tuple[int, int | None]] = []
     conditions = Conditions(episodes=6, horizon=64)
-    evaluate_run(RunFolder(whole), conditions, progress=lambda progress: told.append((progress.done, progress.total)))
+    evaluate_policy(RunFolder(whole), conditions, progress=lambda event: told.append((event.done, event.total)))
     assert told == [(6, 12), (12, 12)]
 
 
@@ -142,7 +141,7 @@ def test_runs_are_found_in_every_state(whole, tmp_path):
 
 def test_evaluations_over_seeds_are_means(whole):
     each = [agent.evaluate(20, seed=1 + i, horizon=64) for i, agent in enumerate(RunFolder(whole).agents())]
-    result = evaluate_run(RunFolder(whole), Conditions(episodes=20, horizon=64))
+    result = evaluate_policy(RunFolder(whole), Conditions(episodes=20, horizon=64))
     assert result.reward.mean == pytest.approx(np.mean([one.reward.mean for one in each]))
     assert result.worst.bias.estimate == pytest.approx(np.mean([one.criterion.bias.estimate for one in each]))
     assert result.reward.ci is not None
@@ -179,9 +178,9 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
     for part in ("config.json", "manifest.json", "metrics.csv", "agent-0.safetensors", "agent-1.safetensors"):
         (tmp_path / part).write_bytes((whole / part).read_bytes())
     run = RunFolder(tmp_path)
-    evaluate_run(run, Conditions(episodes=5, horizon=64))
+    evaluate_policy(run, Conditions(episodes=5, horizon=64))
     assert run.evaluation() is None, "conditions other than the usual ones are not kept by default"
-    evaluate_run(run, Conditions(episodes=5, horizon=64), keep=True)
+    evaluate_policy(run, Conditions(episodes=5, horizon=64), keep=True)
     assert run.evaluation() is not None
     elbert.load(tmp_path / "agent-1.safetensors").replaced(train_seconds=1.0).save(tmp_path / "agent-1")
     assert run.evaluation() is None
@@ -195,7 +194,7 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
 def evaluated(whole, tmp_path):
     """A copy of the run with an evaluation in it."""
     folder = shutil.copytree(whole, tmp_path / "evaluated")
-    evaluate_run(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
+    evaluate_policy(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
     assert summarise(folder).evaluated
     return folder
 
@@ -306,6 +305,6 @@ def test_a_grid_in_a_folder_is_told_apart(tmp_path):
     with pytest.raises(InvalidInputError, match="Say which one"):
         elbert.load(out, seed=0)
     with pytest.raises(InvalidInputError, match="trained with different coefficients"):
-        evaluate_run(RunFolder(out))
+        evaluate_policy(RunFolder(out))
     rows = list(csv.DictReader((out / "metrics.csv").read_text().splitlines()))
     assert [row["alpha"] for row in rows] == ["1.0", "9.0"]

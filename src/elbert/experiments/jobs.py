@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from elbert.checks import as_whole
 from elbert.envs import plain_parameters
 from elbert.errors import ElbertError
-from elbert.experiments.evaluate import Conditions, evaluate_run, protocol_for
+from elbert.experiments.evaluate import Conditions, evaluate_policy, protocol_for
 from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.resolve import Request, resolve
 from elbert.experiments.run_folder import RunFolder
@@ -30,12 +30,8 @@ from elbert.progress import Progress, Tell, tell_nobody
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MOST_WORKERS = 8
-QUICK_STEPS = 0.4
-"""Part of the preset's steps that a quick picture takes."""
-
-ENOUGH_SECONDS, ENOUGH_DONE = 5.0, 0.05
-"""The time left is estimated once this many seconds have passed and this part of a training is done."""
-
+QUICK_STEPS = 0.4  # part of the preset's steps that a quick picture takes
+ENOUGH_SECONDS, ENOUGH_DONE = 5.0, 0.05  # and this part of a training: then the time left is estimated
 TellRunning: TypeAlias = Callable[[int, Mapping[str, float]], None]
 """Is told how many trainings have ended, and of each that runs the part that is done."""
 
@@ -143,7 +139,7 @@ def do_job(job: Job, folder: Path, callbacks: Sequence[Callback] = ()) -> None:
         callbacks=callbacks,
         **job.request.given,
     )
-    evaluate_run(RunFolder(path), Conditions(episodes=job.episodes), agents=agents, keep=True)
+    evaluate_policy(RunFolder(path), Conditions(episodes=job.episodes), agents=agents, keep=True)
 
 
 def _one_by_one(jobs: Sequence[Job], folder: Path, tell: TellRunning) -> dict[str, str]:

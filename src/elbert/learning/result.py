@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from elbert.errors import InvalidInputError
 from elbert.fairness.bias_inference import Verdict
-from elbert.records import record_from
+from elbert.files import record_from
 
 Ends: TypeAlias = tuple[float, float]
 """The lower and the upper end of an interval."""

@@ -1,17 +1,16 @@
 """The frontier as a table and a picture: the most reward within each limit on the bias."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elbert.exact.frontier import Frontier
 from elbert.exact.world_frontiers import FrontierPoint
 from elbert.files import write_json
-from elbert.report.curves import labels_of
-from elbert.report.scatter import Point, draw_scatter
+from elbert.report.charts import Point, draw_scatter, labels_of
 from elbert.report.style import INK, draw_figure
-from elbert.tables import Column, Page, Part, Table, number
+from elbert.tables import Column, Page, Part, Table, columns, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,18 +22,15 @@ def frontier_page(found: Frontier) -> Page:
     parts: list[Part] = [f"# {found.env}, episodes of {found.horizon} steps"]
     if found.points:
         title = "most reward / step" if found.points[0].rates is not None else "reward / step at most"
-        parts.append(_table(("bias at most", title, "proven bound", "rates", "price of bias"), map(_row, found.points)))
+        shown = columns("bias at most", title, "proven bound", "rates", "price of bias", right=True)
+        parts.append(Table(shown, tuple(map(_row, found.points))))
     if found.rules:
+        shown = (Column("rule"), *columns("reward / step", "bias", "", right=True))
         rows = (
-            (
-                rule.name,
-                number(rule.reward),
-                number(None if math.isnan(rule.bias) else rule.bias),
-                "simulated" if rule.simulated else "expected",
-            )
+            (rule.name, number(rule.reward), number(rule.bias), "simulated" if rule.simulated else "expected")
             for rule in found.rules
         )
-        parts.append(_table(("rule", "reward / step", "bias", ""), rows))
+        parts.append(Table(shown, tuple(rows)))
     return Page((*parts, found.note))
 
 
@@ -49,37 +45,22 @@ def _row(point: FrontierPoint) -> tuple[str, ...]:
     )
 
 
-def _table(headings: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
-    """Every column but one of rules' names holds numbers."""
-    return Table(tuple(Column(heading, right=heading != "rule") for heading in headings), tuple(rows))
-
-
 def write_frontier(
     found: Frontier, folder: Path, *, points: Sequence[Point] = (), theirs: Sequence[Point] = ()
 ) -> list[Path]:
-    """Write `frontier-ENV.json`, and the figure as PNG and SVG.
+    """Write `frontier-ENV.json`, and the figure as PNG and SVG, into a folder.
 
-    Args:
-        found: the frontier.
-        folder: where the files go.
-        points: trained agents to show together with the rules.
-        theirs: published points, drawn hollow and joined to ours of the same label.
+    `points` are trained agents to show together with the rules; `theirs` are published points, which are drawn hollow
+    and joined to ours of the same label.
     """
     data = folder / f"frontier-{found.env}.json"
     write_json(data, found.to_dict())
-    shown = [*points, *rule_points(found)]
+    rules = [rule for rule in found.rules if not math.isnan(rule.bias)]
+    shown = [*points, *(Point(rule.name.rpartition("/")[2], rule.bias, rule.reward) for rule in rules)]
     if not shown and not found.points:
         return [data]
-    height = 3.6 + 0.1 * len(shown)
-    path = folder / f"frontier-{found.env}"
-    return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), (5.8, height), path)]
-
-
-def rule_points(found: Frontier) -> list[Point]:
-    """The rules of a frontier, for a scatter plot."""
-    return [
-        Point(rule.name.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if not math.isnan(rule.bias)
-    ]
+    size, path = (5.8, 3.6 + 0.1 * len(shown)), folder / f"frontier-{found.env}"
+    return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), size, path)]
 
 
 def draw_frontier(

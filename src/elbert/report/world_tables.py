@@ -2,22 +2,16 @@
 
 from typing import Any
 
-from elbert.tables import Column, Page, Table, facts
+from elbert.tables import Column, Page, Table, columns, facts
 
 
 def listing(worlds: list[dict[str, Any]]) -> Page:
     """All worlds, one row each; what is long folds on a narrow terminal."""
-    columns = (
-        Column("name"),
-        Column("groups", right=True),
-        Column("actions", folds=True),
-        Column("horizon", right=True),
-        Column("notion", folds=True),
-        Column("Gymnasium id", folds=True),
-    )
+    shown = (Column("name"), Column("groups", right=True), Column("actions", folds=True))
+    shown += (Column("horizon", right=True), *columns("notion", "Gymnasium id", folds=True))
     keys = ("name", "groups", "actions", "horizon", "notion", "id")
     rows = tuple(tuple(str(world[key]) for key in keys) for world in worlds)
-    return Page((Table(columns, rows, ruled=False), "\nelbert envs NAME describes one with its parameters."))
+    return Page((Table(shown, rows, ruled=False), "\nelbert envs NAME describes one with its parameters."))
 
 
 def description(world: dict[str, Any]) -> Page:
@@ -25,8 +19,8 @@ def description(world: dict[str, Any]) -> Page:
     names = ("summary", "groups", "actions", "observations", "horizon", "notion", "rates")
     about = facts([(name, ", ".join(world[name]) if name == "rates" else str(world[name])) for name in names])
     rows = tuple((each["name"], _value(each["default"]), each["meaning"]) for each in world["parameters"])
-    columns = tuple(Column(heading, folds=True) for heading in ("parameter", "default", "meaning"))
-    return Page((f"# {world['name']}  ({world['id']})\n", about, "", Table(columns, rows, ruled=False)))
+    shown = columns("parameter", "default", "meaning", folds=True)
+    return Page((f"# {world['name']}  ({world['id']})\n", about, "", Table(shown, rows, ruled=False)))
 
 
 def _value(value: Any) -> str:
