@@ -6,15 +6,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from elbert import __version__
 from elbert.errors import ElbertError
-
-if TYPE_CHECKING:
-    from elbert.tables import Page
 
 Flag = Annotated[bool, Parameter(negative=())]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
@@ -35,13 +32,13 @@ def envs(name: str | None = None, *, as_json: Json = False) -> None:
         name: Name of the environment to describe, for example lending or elbert/Lending-v0.
     """
     from elbert.envs import ENTRIES, describe, get_entry
-    from elbert.report.world_tables import description, listing
+    from elbert.report.pages import world_page, worlds_page
 
     described = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
     if name:
-        _show(described[0], description(described[0]), as_json=as_json)
+        _show(described[0], world_page(described[0]), as_json=as_json)
     else:
-        _show(described, listing(described), as_json=as_json)
+        _show(described, worlds_page(described), as_json=as_json)
 
 
 @app.command
@@ -90,7 +87,7 @@ def train(
     from elbert.experiments.run_folder import RunFolder
     from elbert.experiments.train import train_many
     from elbert.report.live import ProgressDisplay
-    from elbert.report.results import result_page
+    from elbert.report.pages import result_page
 
     keep_compiled()
     folder = run_folder(env, method, out, resume=resume)
@@ -149,7 +146,7 @@ def evaluate(
     from elbert.experiments.evaluate import Conditions, evaluate_policy
     from elbert.experiments.jit_cache import keep_compiled
     from elbert.report.live import ProgressDisplay
-    from elbert.report.results import result_page
+    from elbert.report.pages import result_page
 
     keep_compiled()
     conditions = Conditions(
@@ -173,7 +170,7 @@ def runs(folder: Path = Path("runs"), *, as_json: Json = False) -> None:
         folder: Folder to look into, with all folders below it.
     """
     from elbert.experiments.run_folder import find_runs
-    from elbert.report.results import runs_page
+    from elbert.report.pages import runs_page
 
     listed = list(find_runs(folder))
     _show([run.to_dict() for run in listed], runs_page(listed), as_json=as_json)
@@ -197,7 +194,7 @@ def compare(
     from elbert.experiments.compare import compare as compare_policies
     from elbert.experiments.jit_cache import keep_compiled
     from elbert.report.live import ProgressDisplay
-    from elbert.report.results import comparison_page, write_comparison
+    from elbert.report.pages import comparison_page, write_comparison
 
     keep_compiled()
     where = None if env is None else environment_from(env)
@@ -281,7 +278,7 @@ def reproduce(
         raise ElbertError(reproduction.failures)
 
 
-def _show(content: Any, page: "Page", *, as_json: bool, written: Sequence[Path] = (), width: int = 100) -> None:
+def _show(content: Any, page: Any, *, as_json: bool, written: Sequence[Path] = (), width: int = 100) -> None:
     """Print JSON, or a page and what was written: as wide as the terminal, or this wide in a file or a pipe."""
     from rich.console import Console
 

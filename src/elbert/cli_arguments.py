@@ -31,15 +31,16 @@ def environment_from(text: str) -> Environment:
         return get_entry(text).name
     where, _, name = text.rpartition(":")
     try:
-        environment = getattr(_module(where), name)
-        if not isinstance(environment, gymnasium.Env | gymnasium.vector.VectorEnv):
+        module = _module(where)
+        environment = getattr(module, name)
+        if callable(environment) and not isinstance(environment, gymnasium.Env | gymnasium.vector.VectorEnv):
             inspect.signature(environment).bind()
     except Exception as error:  # whatever the user's code raises
         raise InvalidInputError(
             f"{text!r} names no function that makes an environment ({type(error).__name__}: {error}). Give "
             "module:function or file.py:function, a function that can be called without arguments."
         ) from error
-    return environment
+    return getattr(module, name)
 
 
 def _module(where: str) -> Any:

@@ -19,7 +19,7 @@ from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
 from elbert.files import FileError, write_sealed
 from elbert.learning.result import Result
-from elbert.report.results import comparison_page, comparison_table, nearness, result_page, write_comparison
+from elbert.report.pages import comparison_page, comparison_table, nearness, result_page, write_comparison
 from elbert.tables import as_text
 
 SHORT = Conditions(episodes=32, horizon=200)

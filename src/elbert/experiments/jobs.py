@@ -31,9 +31,8 @@ from elbert.progress import Progress, Tell, tell_nobody
 SECONDS_BETWEEN_LOOKS = 0.5
 MOST_WORKERS = 8
 QUICK_STEPS = 0.4  # part of the preset's steps that a quick picture takes
-ENOUGH_SECONDS, ENOUGH_DONE = 5.0, 0.05  # and this part of a training: then the time left is estimated
-TellRunning: TypeAlias = Callable[[int, Mapping[str, float]], None]
-"""Is told how many trainings have ended, and of each that runs the part that is done."""
+ENOUGH = 0.05  # of a training, before the time left is estimated
+TellRunning: TypeAlias = Callable[[int, Mapping[str, float]], None]  # trainings that ended; of each that runs, the part
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,6 @@ def do_jobs(
 
     def tell(ended: int, running: Mapping[str, float]) -> None:
         seconds, done = time.monotonic() - begun, ended + sum(running.values())
-        enough = done > ENOUGH_DONE and seconds > ENOUGH_SECONDS
         progress(
             Progress(
                 activity="training",
@@ -107,7 +105,7 @@ def do_jobs(
                 total=len(distinct),
                 unit="trainings",
                 facts=", ".join(f"{name} {100 * part:.0f} %" for name, part in running.items()),
-                left=seconds / done * (len(waiting) - done) if enough else None,
+                left=seconds / done * (len(waiting) - done) if done > ENOUGH else None,
             )
         )
 

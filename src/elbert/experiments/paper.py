@@ -53,18 +53,9 @@ class Experiment:
         """The trainings."""
         return tuple(series.job for panel in self.panels for series in panel.series)
 
-    @property
-    def envs(self) -> tuple[str, ...]:
-        """The environments."""
-        return tuple(panel.env for panel in self.panels)
-
     def within(self, envs: Sequence[str]) -> "Experiment":
         """The panels in these environments only."""
-        chosen = tuple(panel for panel in self.panels if panel.env in envs)
-        if not chosen:
-            have = ", ".join(sorted(set(self.envs)))
-            raise InvalidInputError(f"{self.name} is not about {', '.join(envs)}. It has: {have}.")
-        return replace(self, panels=chosen)
+        return replace(self, panels=tuple(panel for panel in self.panels if panel.env in envs))
 
 
 Plan: TypeAlias = Experiment | TwoTrajectories
@@ -169,17 +160,17 @@ def plans_for(
         if name not in EXPERIMENTS:
             raise unknown_name("experiment", name, EXPERIMENTS)
     base = Job("lending", "elbert-po", preset, seeds, quick=quick)
-    plans = [_plan(name, base) for name in dict.fromkeys(names or EXPERIMENTS)]
+    about = tomllib.loads((files("elbert.experiments") / "data" / "experiments.toml").read_text("utf-8"))
+    plans: list[Plan] = [
+        Experiment(name, base=base, panels=PANELS[name](base), **about[name]) if name in PANELS else TwoTrajectories()
+        for name in dict.fromkeys(names or EXPERIMENTS)
+    ]
     if envs is None:
         return plans
     where = [get_entry(env).name for env in envs]
-    if not names:
-        plans = [plan for plan in plans if not set(where).isdisjoint(plan.envs)]
-    return [plan.within(where) if isinstance(plan, Experiment) else plan for plan in plans]
-
-
-def _plan(name: str, base: Job) -> Plan:
-    if name == "temporal":
-        return TwoTrajectories()
-    about = tomllib.loads((files("elbert.experiments") / "data" / "experiments.toml").read_text("utf-8"))
-    return Experiment(name=name, base=base, panels=PANELS[name](base), **about[name])
+    within = [plan.within(where) if isinstance(plan, Experiment) else plan for plan in plans]
+    for plan, rest in zip(plans, within, strict=True):
+        if names and plan.jobs and not rest.jobs:
+            have = ", ".join(sorted({job.env for job in plan.jobs}))
+            raise InvalidInputError(f"{plan.name} is not about {', '.join(where)}. It has: {have}.")
+    return [plan for plan in within if names or plan.jobs]

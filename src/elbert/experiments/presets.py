@@ -80,17 +80,14 @@ def _check_sections(content: Mapping[str, Any], where: str) -> None:
 
 
 def _read(name: str) -> tuple[dict[str, Any], str]:
-    if not isinstance(name, str | Path):
-        raise InvalidInputError(f"preset is {name!r}. Give one of {', '.join(PRESETS)}, or the path of a TOML file.")
     if name in PRESETS:
         return tomllib.loads((files("elbert.experiments") / "data" / f"{name}.toml").read_text("utf-8")), str(name)
-    path = Path(name)
-    if path.suffix != ".toml":
+    if not isinstance(name, str | Path) or Path(name).suffix != ".toml":
         raise InvalidInputError(
             f"No preset is called {name!r}.{did_you_mean(name, PRESETS)} Give one of {', '.join(PRESETS)}, or the path "
             "of a TOML file."
         )
     try:
-        return tomllib.loads(read_text(path)), str(path)
+        return tomllib.loads(read_text(Path(name))), str(name)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(f"{path} is not TOML: {error}.") from error
+        raise InvalidInputError(f"{name} is not TOML: {error}.") from error

@@ -41,10 +41,6 @@ class Published:
     source: str
     levels: Mapping[str, Mapping[str, Level]]  # by environment and method
 
-    def level(self, env: str, method: str | None) -> Level | None:
-        """The level of a method in an environment; None if the paper has none."""
-        return None if method is None else self.levels.get(env, {}).get(method)
-
 
 @cache
 def published() -> Published:
@@ -80,16 +76,6 @@ class Verdicts:
     cell: CellVerdict
 
 
-def verdicts(result: Result, theirs: Level) -> Verdicts | None:
-    """Reward and bias next to the published ones; None where a result has no intervals."""
-    reward_ci, bias_ci = result.reward.ci, result.worst.bias.ci
-    if reward_ci is None or bias_ci is None:
-        return None
-    reward = verdict(reward_ci, (theirs.reward_lo, theirs.reward_hi), more_is_better=True)
-    bias = verdict(bias_ci, (theirs.bias_lo, theirs.bias_hi), more_is_better=False)
-    return Verdicts(reward, bias, cell(reward, bias))
-
-
 @dataclass(frozen=True)
 class Row:
     """One training of an experiment: what was measured and what was published."""
@@ -103,12 +89,17 @@ class Row:
     @property
     def published(self) -> Level | None:
         """What the paper reports of this training."""
-        return published().level(self.panel.env, self.series.published)
+        return published().levels.get(self.panel.env, {}).get(self.series.published or "")
 
     @property
     def verdicts(self) -> Verdicts | None:
         """The words on this row, where both sides have intervals."""
-        return None if self.published is None or self.result is None else verdicts(self.result, self.published)
+        theirs, result = self.published, self.result
+        if theirs is None or result is None or result.reward.ci is None or result.worst.bias.ci is None:
+            return None
+        reward = verdict(result.reward.ci, (theirs.reward_lo, theirs.reward_hi), more_is_better=True)
+        bias = verdict(result.worst.bias.ci, (theirs.bias_lo, theirs.bias_hi), more_is_better=False)
+        return Verdicts(reward, bias, cell(reward, bias))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers; `missing` where there is no training."""

@@ -107,11 +107,6 @@ class RunFolder:
         self.note()
 
     @property
-    def exists(self) -> bool:
-        """Whether a run was begun here."""
-        return (self.path / "config.json").exists()
-
-    @property
     def config(self) -> dict[str, Any]:
         """What was asked for."""
         return self._read("config.json")

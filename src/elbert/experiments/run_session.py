@@ -56,7 +56,7 @@ class RunSession:
     def train_in_folder(self, run: RunFolder, config: dict[str, Any], *, resume: bool) -> list[Agent]:
         """Do the same in a run's folder, from where it stands if it is resumed; the manifest says how it ended."""
         with only_writer(run.path):
-            if resume and run.exists:
+            if resume and (run.path / "config.json").exists():
                 agents = self._resume(run, config)
                 if agents is not None:
                     return agents

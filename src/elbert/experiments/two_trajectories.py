@@ -79,7 +79,6 @@ class TwoTrajectories:
     readings: tuple[Reading, ...] = field(default_factory=lambda: (read(TRAJECTORY_A), read(TRAJECTORY_B)))
     name: str = "temporal"
     jobs: tuple[Job, ...] = ()
-    envs: tuple[str, ...] = ()
 
     def to_dict(self) -> list[dict[str, Any]]:
         """A list of what is said of each trajectory."""

@@ -70,13 +70,6 @@ def extremes(curve: Curve) -> Curve:
     return shown
 
 
-def labels_of(axes: "Axes") -> tuple[Sequence[Any], Sequence[str]]:
-    """Handles and labels for a legend outside the data."""
-    handles, labels = axes.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    return list(once.values()), list(once)
-
-
 @dataclass(frozen=True)
 class Point:
     """A policy, or the mean over seeds."""

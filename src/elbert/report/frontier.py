@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elbert.exact.frontier import Frontier
-from elbert.exact.world_frontiers import FrontierPoint
 from elbert.files import write_json
-from elbert.report.charts import Point, draw_scatter, labels_of
+from elbert.report.charts import Point, draw_scatter
 from elbert.report.style import INK, draw_figure
 from elbert.tables import Column, Page, Part, Table, columns, number
 
@@ -23,7 +22,13 @@ def frontier_page(found: Frontier) -> Page:
     if found.points:
         title = "most reward / step" if found.points[0].rates is not None else "reward / step at most"
         shown = columns("bias at most", title, "proven bound", "rates", "price of bias", right=True)
-        parts.append(Table(shown, tuple(map(_row, found.points))))
+        rows = []
+        for point in found.points:
+            limit = "no limit" if point.max_bias is None else f"{point.max_bias:g}"
+            rates = " ".join(number(rate) for row in point.rates or () for rate in row)
+            levels = number(point.reward, 5), number(point.bound, 5)
+            rows.append((limit, *levels, rates, number(point.price, unknown="")))
+        parts.append(Table(shown, tuple(rows)))
     if found.rules:
         shown = (Column("rule"), *columns("reward / step", "bias", "", right=True))
         rows = (
@@ -32,17 +37,6 @@ def frontier_page(found: Frontier) -> Page:
         )
         parts.append(Table(shown, tuple(rows)))
     return Page((*parts, found.note))
-
-
-def _row(point: FrontierPoint) -> tuple[str, ...]:
-    rates = () if point.rates is None else (z for row in point.rates for z in row)
-    return (
-        "no limit" if point.max_bias is None else f"{point.max_bias:g}",
-        number(point.reward, 5),
-        number(point.bound, 5),
-        " ".join(number(z) for z in rates),
-        number(point.price, unknown=""),
-    )
 
 
 def write_frontier(
@@ -74,7 +68,7 @@ def draw_frontier(
         if other.label not in {point.label for point in points}:
             axes.plot(other.bias, other.reward, "o", mfc="white", mec=INK, ms=6, label=other.label, zorder=2)
     axes.set_title(f"{found.env}, {found.horizon} steps")
-    handles, labels = labels_of(axes)
+    handles, labels = axes.get_legend_handles_labels()
     title = "hollow: published" if theirs else None
     figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title, title_fontsize=9)
 

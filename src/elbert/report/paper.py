@@ -14,16 +14,15 @@ from elbert.report.charts import (
     draw_curve,
     draw_scatter,
     extremes,
-    labels_of,
     point_of,
     read_curve,
     smoothed,
 )
 from elbert.report.frontier import draw_frontier_line
-from elbert.report.results import frontier_behind, levels, rates_of, seconds_of
+from elbert.report.pages import frontier_behind, levels, rates_of
 from elbert.report.style import BLUE, VERMILION, draw_figure
-from elbert.report.two_trajectories import trajectories_page, write_trajectories
-from elbert.tables import Column, Page, Table, columns, number
+from elbert.report.two_trajectories import EXPLANATION, trajectories_table, write_trajectories
+from elbert.tables import Column, Page, Part, Table, columns, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,11 +43,13 @@ COLUMNS = (
 
 def reproduction_page(reproduction: Reproduction) -> Page:
     """All experiments for a terminal."""
-    pages = (
-        trajectories_page(outcome) if isinstance(outcome, TwoTrajectories) else experiment_page(outcome)
-        for outcome in reproduction.outcomes
-    )
-    return Page(tuple(part for page in pages for part in page.parts))
+    parts: list[Part] = []
+    for outcome in reproduction.outcomes:
+        if isinstance(outcome, TwoTrajectories):
+            parts += [trajectories_table(outcome), EXPLANATION]
+        else:
+            parts += [f"# {outcome.experiment.title}", experiment_table(outcome).brief()]
+    return Page(tuple(parts))
 
 
 def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
@@ -63,11 +64,6 @@ def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
         write_whole(path, f"# The paper's experiments, reproduced\n\n{links}")
         written.append(path)
     return written
-
-
-def experiment_page(outcome: Outcome) -> Page:
-    """One experiment for a terminal."""
-    return Page((f"# {outcome.experiment.title}", experiment_table(outcome).brief()))
 
 
 def write_experiment(outcome: Outcome, out: Path) -> list[Path]:
@@ -136,7 +132,7 @@ def cells(row: Row) -> tuple[str, ...]:
         " ".join(f"{group.demand:.3g}" for group in result.worst.groups),
         "" if words is None else words.cell,
         "" if words is None else f"{words.reward}, {words.bias}",
-        seconds_of(result),
+        number(result.train_seconds, 0, unknown=""),
     )
 
 
@@ -162,7 +158,7 @@ def _draw_levels(figure: "Figure", outcome: Outcome) -> None:
         line[1].set(title="over training", ylabel="bias of rollouts\n(less is better)")
         line[2].set(title="evaluated", ylabel="reward per step\n(more is better)")
         line[3].set_axis_off()
-        handles, labels = labels_of(line[0])
+        handles, labels = line[0].get_legend_handles_labels()
         if best is not None:
             handles, labels = [*handles, line[2].lines[-1]], [*labels, str(line[2].lines[-1].get_label())]
         title = "hollow: published" if theirs else None
@@ -197,7 +193,7 @@ def _draw_extreme_groups(figure: "Figure", outcome: Outcome) -> None:
                 axes.set_xlabel("million steps")
             if c == 0:
                 axes.set_ylabel("per step")
-    figure.legend(*labels_of(grid[0][0]), loc="outside lower center", ncols=2)
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
 def _rows_of(panel: Panel, outcome: Outcome) -> list[Row]:

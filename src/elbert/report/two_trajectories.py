@@ -11,13 +11,12 @@ import numpy as np
 from elbert.experiments.two_trajectories import GROUPS, STEPS, Reading, TwoTrajectories
 from elbert.files import write_json, write_whole
 from elbert.report.style import BLUE, GREY, INK, VERMILION, draw_figure
-from elbert.tables import Column, Page, Table, number
+from elbert.tables import Column, Table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = {"blue": BLUE, "red": VERMILION}
-HATCHES = {"blue": "", "red": "///"}
+LOOKS = {"blue": {"color": BLUE}, "red": {"color": VERMILION, "hatch": "///"}}
 NOTIONS = (
     ("sum of step-wise differences (Wen 2021, Chi 2022)", "stepwise_difference"),
     ("sum of squared step-wise differences (Yin 2023)", "stepwise_squared_difference"),
@@ -36,7 +35,10 @@ def trajectories_table(example: TwoTrajectories) -> Table:
     readings = example.readings
     each_weight = [reading.weight_of_a_decision for reading in readings]
     decisions = [
-        (f"approved / applicants at {step}, {group}", *(_share(reading, t, g) for reading in readings))
+        (
+            f"approved / applicants at {step}, {group}",
+            *(f"{reading.approved[t][g]:.0f} / {reading.applicants[t][g]:.0f}" for reading in readings),
+        )
         for t, step in enumerate(STEPS)
         for g, group in enumerate(GROUPS)
     ]
@@ -57,11 +59,6 @@ def trajectories_table(example: TwoTrajectories) -> Table:
         title="Two trajectories of a bank's decisions",
         sections=tuple(end - 1 for end in sections),
     )
-
-
-def trajectories_page(example: TwoTrajectories) -> Page:
-    """The table and what it shows."""
-    return Page((trajectories_table(example), EXPLANATION))
 
 
 def write_trajectories(example: TwoTrajectories, out: Path) -> list[Path]:
@@ -88,10 +85,8 @@ def _draw_decisions(axes: Any, readings: Sequence[Reading]) -> None:
         for t, step in enumerate(STEPS):
             for g, group in enumerate(GROUPS):
                 due, approved = reading.applicants[t][g], reading.approved[t][g]
-                axes.barh(position, due, color="white", edgecolor=COLOURS[group], height=0.8)
-                axes.barh(
-                    position, approved, color=COLOURS[group], hatch=HATCHES[group], edgecolor=INK, height=0.8, lw=0.4
-                )
+                axes.barh(position, due, color="white", edgecolor=LOOKS[group]["color"], height=0.8)
+                axes.barh(position, approved, edgecolor=INK, height=0.8, lw=0.4, **LOOKS[group])
                 axes.text(due + 3, position, f"{approved:.0f} of {due:.0f}", va="center", fontsize=8)
                 labels.append((position, f"{reading.trajectory}, {step}, {group}"))
                 position += 1
@@ -131,7 +126,3 @@ def _draw_weights(axes: Any, reading: Reading) -> None:
     axes.set_ylabel("weight (log scale; better: alike)")
     axes.set_title("One red decision's weight", pad=22)
     axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.985), ncols=2, handlelength=1.2)
-
-
-def _share(reading: Reading, t: int, g: int) -> str:
-    return f"{reading.approved[t][g]:.0f} / {reading.applicants[t][g]:.0f}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending
-from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, GROUP_MARKERS, INK, VERMILION, draw_pixels
+from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, INK, VERMILION, draw_pixels, series_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def draw_infectious(figure: "Figure", world: Infectious, state: Any, action: Any
         for value, (_, colour) in HEALTH.items():
             chosen = (group == g) & (health == value)
             look = {"edgecolors": INK, "linewidths": 0.8} if small else {"edgecolors": GREY, "linewidths": 0.2}
-            axes.scatter(*place[chosen].T, s=size, c=colour, marker=_marker(g), zorder=2, **look)
+            axes.scatter(*place[chosen].T, s=size, c=colour, marker=series_style(g)["marker"], zorder=2, **look)
     dosed = [int(i) for i in np.atleast_1d(action)] if action is not None else []
     dosed = [i for i in dosed if i < world.people]
     axes.scatter(*place[dosed].T, s=3.2 * size + 30, facecolors="none", edgecolors=INK, linewidths=1.8, zorder=3)
@@ -112,7 +112,7 @@ def _network_legend(figure: "Figure", world: Infectious, health: Pixels, group: 
     shown = min(world.groups, 6)
     for g in range(shown):
         infected, people = int(((group == g) & (health == INFECTED)).sum()), int((group == g).sum())
-        handles.append(dot(f"group {g}: {infected} of {people} infected", _marker(g), "#DDDDDD"))
+        handles.append(dot(f"group {g}: {infected} of {people} infected", series_style(g)["marker"], "#DDDDDD"))
     if world.groups > shown:
         handles.append(dot(f"and {world.groups - shown} groups more", "", "none"))
     handles.append(dot("today's dose", "o", "none", size=13, edge=1.8))
@@ -139,17 +139,13 @@ def _look(g: int) -> dict[str, Any]:
     return {"facecolor": GROUP_COLOURS[i], "hatch": GROUP_HATCHES[i], "edgecolor": INK, "linewidth": 0.6}
 
 
-def _marker(g: int) -> str:
-    return GROUP_MARKERS[g % len(GROUP_MARKERS)]
-
-
 @lru_cache(maxsize=8)
 def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
     """A place for everyone, the same in every picture of this network. [people, 2]"""
     edges = np.frombuffer(edge_bytes, int).reshape(-1, 2)
     group = np.frombuffer(group_bytes, int)
     if people <= NETWORK_DRAWN:
-        return _by_distances(_path_lengths(edges, people))
+        return _by_distances(edges, people)
     angle, place = np.pi * (3 - np.sqrt(5)), np.zeros((people, 2))
     left = 0.0
     for g in range(int(group.max()) + 1):  # sunflower discs of equal density side by side
@@ -162,23 +158,19 @@ def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
     return place
 
 
-def _path_lengths(edges: Pixels, people: int) -> Pixels:
-    """Steps from everyone to everyone along the edges; between separate parts, one more than the longest way."""
+def _by_distances(edges: Pixels, people: int) -> Pixels:
+    """Places whose distances are as near as can be to the steps l_ij along the edges. [people, 2]
+
+    Minimises sum_ij (|x_i - x_j| / l_ij - 1)^2 (Kamada and Kawai 1989) by majorisation (Gansner et al. 2004), from
+    everyone on a circle. Separate parts are one step further apart than the longest way.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import shortest_path
 
     joined = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(people, people))
     lengths = shortest_path(joined.tocsr(), directed=False, unweighted=True)
     reached = np.isfinite(lengths)
-    return np.where(reached, lengths, lengths[reached].max() + 1)
-
-
-def _by_distances(lengths: Pixels) -> Pixels:
-    """Places whose distances are as near as can be to the lengths, from everyone on a circle. [people, 2]
-
-    Minimises sum_ij (|x_i - x_j| / l_ij - 1)^2 (Kamada and Kawai 1989) by majorisation (Gansner et al. 2004).
-    """
-    people = len(lengths)
+    lengths = np.where(reached, lengths, lengths[reached].max() + 1)
     weights = 1 / (lengths + np.eye(people)) ** 2 - np.eye(people)
     solve = np.linalg.pinv(np.diag(weights.sum(axis=0)) - weights)
     turn = 2 * np.pi * np.arange(people) / people

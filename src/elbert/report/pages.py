@@ -1,8 +1,8 @@
-"""Runs, results and comparisons as tables, and the figures of a comparison."""
+"""Worlds, runs, results and comparisons as tables, and the figures of a comparison."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elbert.errors import ElbertError
 from elbert.exact.frontier import Frontier, frontier_for_picture
@@ -12,7 +12,7 @@ from elbert.experiments.run_folder import RunSummary
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
-from elbert.report.charts import Curve, Point, draw_curve, draw_scatter, labels_of, point_of, read_curve
+from elbert.report.charts import Curve, Point, draw_curve, draw_scatter, point_of, read_curve
 from elbert.report.frontier import draw_frontier_line
 from elbert.report.style import draw_figure
 from elbert.tables import Column, Page, Table, columns, facts, interval, number
@@ -110,10 +110,10 @@ def comparison_table(comparison: Comparison) -> Table:
     shown = (Column("run"), Column("method", detail=all(name == method for name, method in named)))
     shown += columns("reward / step", "95 % interval", "of best", "bias", "95 % interval", right=True)
     shown += (Column("rates", right=True, folds=True), Column("seconds", right=True))
-    rows = (
-        (*names, *levels(policy.result, policy.best), rates_of(policy.result), seconds_of(policy.result))
-        for names, policy in zip(named, policies, strict=True)
-    )
+    rows = []
+    for names, policy in zip(named, policies, strict=True):
+        seconds = number(policy.result.train_seconds, 0, unknown="")
+        rows.append((*names, *levels(policy.result, policy.best), rates_of(policy.result), seconds))
     return Table(shown, tuple(rows))
 
 
@@ -155,7 +155,7 @@ def draw_curves(figure: "Figure", curves: dict[str, Curve], env: str) -> None:
         draw_curve(left, right, curve, i, name)
     left.set(title=f"Reward in {env}", ylabel="reward per step (more is better)")
     right.set(title="Bias", ylabel="bias of a rollout (0: equal rates)")
-    figure.legend(*labels_of(left), loc="outside lower center", ncols=4)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
 def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: Frontier | None = None) -> None:
@@ -165,7 +165,7 @@ def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: F
     if best is not None:
         draw_frontier_line(axes, best)
     axes.set_title(f"Evaluated in {env}")
-    handles, labels = labels_of(axes)
+    handles, labels = axes.get_legend_handles_labels()
     wide = any(len(label) > 30 for label in labels)
     figure.legend(handles, labels, loc="outside lower center", ncols=1 if wide else 2)
 
@@ -196,11 +196,32 @@ def rates_of(result: Result) -> str:
     return " ".join(number(group.rate, 3) for group in result.worst.groups)
 
 
-def seconds_of(result: Result) -> str:
-    """The time of training, all seeds together; nothing where nobody trained."""
-    return number(result.train_seconds, 0, unknown="")
-
-
 def around(ci: Ends | None) -> str:
     """Both ends of an interval; nothing where there is none."""
     return "" if ci is None else interval(*ci)
+
+
+def worlds_page(worlds: list[dict[str, Any]]) -> Page:
+    """All worlds, one row each; what is long folds on a narrow terminal."""
+    shown = (Column("name"), Column("groups", right=True), Column("actions", folds=True))
+    shown += (Column("horizon", right=True), *columns("notion", "Gymnasium id", folds=True))
+    keys = ("name", "groups", "actions", "horizon", "notion", "id")
+    rows = tuple(tuple(str(world[key]) for key in keys) for world in worlds)
+    return Page((Table(shown, rows, ruled=False), "\nelbert envs NAME describes one with its parameters."))
+
+
+def world_page(world: dict[str, Any]) -> Page:
+    """One world with its parameters."""
+    names = ("summary", "groups", "actions", "observations", "horizon", "notion", "rates")
+    about = facts([(name, ", ".join(world[name]) if name == "rates" else str(world[name])) for name in names])
+    rows = tuple((each["name"], _typed(each["default"]), each["meaning"]) for each in world["parameters"])
+    shown = columns("parameter", "default", "meaning", folds=True)
+    return Page((f"# {world['name']}  ({world['id']})\n", about, "", Table(shown, rows, ruled=False)))
+
+
+def _typed(value: Any) -> str:
+    """A default as it is typed; a table of numbers has a line for each row."""
+    if isinstance(value, list | tuple):
+        between = "\n" if value and isinstance(value[0], list | tuple) else ", "
+        return between.join(_typed(entry) for entry in value)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
