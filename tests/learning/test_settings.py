@@ -76,7 +76,7 @@ def test_a_preset_of_ones_own(tmp_path):
     with pytest.raises(InvalidInputError, match=r"no section \[attention\]"):
         preset_for(str(mine), "attention", GPPO)
     mine.write_text("[lendign]\n")
-    with pytest.raises(InvalidInputError, match=r"section \[lendign\]. Did you mean \[lending\]"):
+    with pytest.raises(InvalidInputError, match=r"No section is called 'lendign'. Did you mean 'lending'"):
         preset_for(str(mine), "lending", GPPO)
     mine.write_text("[lending]\nepoch = 3\n")
     with pytest.raises(InvalidInputError, match=r"\[lending\]: No setting is called 'epoch'"):
