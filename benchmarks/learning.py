@@ -17,7 +17,7 @@ from cold import Timed, machine, train_cold
 
 from elbert.experiments.jobs import Job
 from elbert.experiments.paper import MAIN, ORIGINAL
-from elbert.experiments.published import published
+from elbert.experiments.reproduce import published
 from elbert.tables import Column, Table, number
 
 
@@ -66,7 +66,7 @@ def row(env: str, method: str, trainings: Sequence[Timed]) -> tuple[str, ...]:
     singles = [single for training in trainings for single in training.result.singles]
     levels = np.array([(single.reward.mean, single.worst.bias.estimate) for single in singles])
     seconds = [training.seconds for training in trainings]
-    theirs, goal = published().level(env, method), GOALS.get((env, method))
+    theirs, goal = published().levels.get(env, {}).get(method), GOALS.get((env, method))
     together = f"{seconds[0]:.0f} s for all"
     return (
         env,

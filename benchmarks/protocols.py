@@ -35,7 +35,9 @@ def row(path: Path) -> tuple[str, ...]:
     levels = []
     for place, agent in enumerate(RunFolder(path).agents()):
         protocol = protocol_for("paper", agent.about.env)
-        totals = evaluate(agent, seed=1 + place).report.totals
+        report = evaluate(agent, seed=1 + place).report
+        assert report is not None, "what was just evaluated has its report"
+        totals = report.totals
         supply, demand = totals.supply[:, 0], totals.demand[:, 0]
         parts = len(supply) // protocol.episodes
         small = [x[: parts * protocol.episodes].reshape(parts, protocol.episodes, -1) for x in (supply, demand)]

@@ -39,7 +39,7 @@ TIMES = ("train_seconds", "seconds")
 def trained(env: Any, *, evaluated: bool = False, **how: Any) -> dict[str, Any]:
     """Digests of the agents' weights, and the first one's evaluation."""
     agents = elbert.train_many(env, **how)
-    record: dict[str, Any] = {"agents": [digest((a.weights, a.moments, a.scale)) for a in agents]}
+    record: dict[str, Any] = {"agents": [digest((*a.policy, a.scale)) for a in agents]}
     if evaluated:
         result = agents[0].evaluate(20, seed=3).to_dict()
         record["evaluation"] = {key: value for key, value in result.items() if key not in TIMES}

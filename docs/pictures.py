@@ -19,8 +19,8 @@ from PIL import Image
 import elbert
 from elbert.envs import ENTRIES
 from elbert.files import write_whole
+from elbert.report.charts import Point
 from elbert.report.frontier import write_frontier
-from elbert.report.scatter import Point
 
 Policy = Callable[[Any], Any]
 

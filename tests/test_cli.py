@@ -59,8 +59,8 @@ def test_names_and_ids_are_whole_on_a_narrow_terminal():
     code = (
         "from rich.console import Console\n"
         "from elbert.envs import ENTRIES, describe\n"
-        "from elbert.report.world_tables import listing\n"
-        "Console(width=80).print(listing([describe(entry) for entry in ENTRIES.values()]))"
+        "from elbert.report.pages import worlds_page\n"
+        "Console(width=80).print(worlds_page([describe(entry) for entry in ENTRIES.values()]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "\u2026" not in done.stdout

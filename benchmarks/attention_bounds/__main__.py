@@ -13,8 +13,8 @@ For a world with other parameters, call `prices.best_bound(world)`: its prices p
 `elbert.exact.attention.bound_at(world, prices)`.
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -142,11 +142,10 @@ def _row(search: Search, proof: Proof) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    kinds = {
-        "prices": (prices, STEPS),
-        "limits": (limits, 20),
-        "schedules": (schedules, 1000),
-        "bounds": (bounds, 0),
-    }
-    run, default = kinds[sys.argv[1] if len(sys.argv) > 1 else "prices"]
-    run(int(sys.argv[2]) if len(sys.argv) > 2 else default)
+    kinds = {"prices": (prices, STEPS), "limits": (limits, 20), "schedules": (schedules, 1000), "bounds": (bounds, 0)}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=kinds, nargs="?", default="prices")
+    parser.add_argument("effort", type=int, nargs="?", help="number of steps or rounds")
+    options = parser.parse_args()
+    run, usual = kinds[options.kind]
+    run(usual if options.effort is None else options.effort)

@@ -3,14 +3,8 @@
 Decisions change the people they are made about, so fairness is judged over time: a group's long-term benefit rate is
 the total benefit it was given over the total benefit it was due, added up before dividing.
 
-    import elbert
-    report = elbert.benefit_report(supply, demand)  # [episodes, groups] each
-    print(report)
-
-    import gymnasium
-    env = gymnasium.make("elbert/Lending-v0")       # a world that reports supply and demand
-    print(elbert.check_env(my_own_env))             # is this one ready?
-
+    print(elbert.benefit_report(supply, demand))  # [episodes, groups] each
+    print(elbert.check_env(my_own_env))           # does it report supply and demand?
     agent = elbert.train("lending", method="elbert-po", seed=0)
     print(agent.evaluate(episodes=100))
 
@@ -41,23 +35,9 @@ if TYPE_CHECKING:
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
-_MODULES = {
-    "elbert.envs": (
-        "NotionVectorWrapper",
-        "NotionWrapper",
-        "SupplyDemandVectorWrapper",
-        "SupplyDemandWrapper",
-        "check_env",
-        "make_world",
-    ),
-    "elbert.errors": ("ElbertError", "InvalidInputError", "NotEstimableError"),
-    "elbert.exact.frontier": ("frontier",),
-    "elbert.experiments.evaluate": ("evaluate",),
-    "elbert.experiments.train": ("load", "train", "train_many"),
-    "elbert.fairness": ("BenefitReport", "benefit_report"),
-    "elbert.learning": ("Agent",),
-}
 _ROOMS = ("envs", "exact", "fairness", "learning")
+_HOMES = ("errors", "fairness", "envs", "learning", "exact.frontier", "experiments.evaluate", "experiments.train")
+"""Modules that the other names come from, in the order in which they import each other."""
 
 __all__ = [
     "Agent",
@@ -87,12 +67,7 @@ __all__ = [
 
 
 def register(thing: Any) -> Any:
-    """Make a world, a notion or a method known by its name, and return it.
-
-    Args:
-        thing: an `elbert.envs.Entry` (a world with its name and its Gymnasium id), an `elbert.fairness.Notion`, or a
-            method of training.
-    """
+    """Make a world (an `elbert.envs.Entry`), a notion or a method of training known by its name, and return it."""
     envs, notions = import_module("elbert.envs"), import_module("elbert.fairness.notions")
     if isinstance(thing, envs.Entry):
         return envs.register(thing)
@@ -104,9 +79,9 @@ def register(thing: Any) -> Any:
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"elbert.{name}")
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(module), name)
+    for home in _HOMES if name in __all__ else ():
+        if hasattr(module := import_module(f"elbert.{home}"), name):
+            return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

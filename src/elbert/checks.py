@@ -13,10 +13,7 @@ LARGEST_SEED = 2**31 - 1
 
 
 def as_number(value: Any, name: str, need: str, *, low: float = -math.inf, high: float = math.inf) -> Any:
-    """A single number from low to high; a JAX tracer, whose value is not known yet, passes as it is.
-
-    The user calls the value `name`; `need` says what makes sense, as it continues "Give ...".
-    """
+    """A single number from low to high; a JAX tracer passes as it is. A refusal says "`name` is ... Give `need`."."""
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.core.Tracer):
         return value

@@ -6,15 +6,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from elbert import __version__
 from elbert.errors import ElbertError
-
-if TYPE_CHECKING:
-    from elbert.tables import Page
 
 Flag = Annotated[bool, Parameter(negative=())]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
@@ -35,13 +32,13 @@ def envs(name: str | None = None, *, as_json: Json = False) -> None:
         name: Name of the environment to describe, for example lending or elbert/Lending-v0.
     """
     from elbert.envs import ENTRIES, describe, get_entry
-    from elbert.report.world_tables import description, listing
+    from elbert.report.pages import world_page, worlds_page
 
     described = [describe(entry) for entry in ([get_entry(name)] if name else ENTRIES.values())]
     if name:
-        _show(described[0], description(described[0]), as_json=as_json)
+        _show(described[0], world_page(described[0]), as_json=as_json)
     else:
-        _show(described, listing(described), as_json=as_json)
+        _show(described, worlds_page(described), as_json=as_json)
 
 
 @app.command
@@ -83,29 +80,29 @@ def train(
         evaluate: Evaluate the trained policy.
         tensorboard: Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
     """
-    from elbert.cli_arguments import assignments, chosen_settings, environment_from, run_folder, seeds_from
-    from elbert.experiments.evaluate import Conditions, evaluate_run
+    from elbert.cli_arguments import assignments, environment_from, run_folder
+    from elbert.experiments.evaluate import Conditions, evaluate_policy
     from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.resolve import check_names
+    from elbert.experiments.resolve import check_names, listed_seeds
     from elbert.experiments.run_folder import RunFolder
     from elbert.experiments.train import train_many
     from elbert.report.live import ProgressDisplay
-    from elbert.report.results import result_page
+    from elbert.report.pages import result_page
 
     keep_compiled()
     folder = run_folder(env, method, out, resume=resume)
-    chosen = chosen_settings({"max_bias": max_bias, "alpha": alpha, "beta": beta, "steps": steps}, settings)
+    chosen = assignments(settings, "--set", max_bias=max_bias, alpha=alpha, beta=beta, steps=steps)
     check_names(method, chosen)
     where = environment_from(env)
     callbacks: list[Any] = []
     if tensorboard:
-        from elbert.experiments.tensorboard import TensorBoard
+        from elbert.experiments.run_metrics import TensorBoard
 
         callbacks.append(TensorBoard(folder / "tensorboard"))
     with ProgressDisplay(f"{method} on {env}") as display:
         agents = train_many(
             where,
-            seeds=seeds_from(seed, seeds),
+            seeds=listed_seeds(1 if seeds is None else seeds, first=seed),
             method=method,
             preset=preset,
             world=assignments(world, "--world"),
@@ -116,7 +113,7 @@ def train(
             **chosen,
         )
         conditions = Conditions(env=None if isinstance(where, str) else where)
-        result = evaluate_run(RunFolder(folder), conditions, agents=agents, progress=display) if evaluate else None
+        result = evaluate_policy(RunFolder(folder), conditions, agents=agents, progress=display) if evaluate else None
     if result is not None:
         _show(result.to_dict(), result_page(result), as_json=as_json)
     print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
@@ -149,7 +146,7 @@ def evaluate(
     from elbert.experiments.evaluate import Conditions, evaluate_policy
     from elbert.experiments.jit_cache import keep_compiled
     from elbert.report.live import ProgressDisplay
-    from elbert.report.results import result_page
+    from elbert.report.pages import result_page
 
     keep_compiled()
     conditions = Conditions(
@@ -172,8 +169,8 @@ def runs(folder: Path = Path("runs"), *, as_json: Json = False) -> None:
     Args:
         folder: Folder to look into, with all folders below it.
     """
-    from elbert.experiments.run_summary import find_runs
-    from elbert.report.results import runs_page
+    from elbert.experiments.run_folder import find_runs
+    from elbert.report.pages import runs_page
 
     listed = list(find_runs(folder))
     _show([run.to_dict() for run in listed], runs_page(listed), as_json=as_json)
@@ -197,7 +194,7 @@ def compare(
     from elbert.experiments.compare import compare as compare_policies
     from elbert.experiments.jit_cache import keep_compiled
     from elbert.report.live import ProgressDisplay
-    from elbert.report.results import comparison_page, write_comparison
+    from elbert.report.pages import comparison_page, write_comparison
 
     keep_compiled()
     where = None if env is None else environment_from(env)
@@ -281,7 +278,7 @@ def reproduce(
         raise ElbertError(reproduction.failures)
 
 
-def _show(content: Any, page: "Page", *, as_json: bool, written: Sequence[Path] = (), width: int = 100) -> None:
+def _show(content: Any, page: Any, *, as_json: bool, written: Sequence[Path] = (), width: int = 100) -> None:
     """Print JSON, or a page and what was written: as wide as the terminal, or this wide in a file or a pipe."""
     from rich.console import Console
 

@@ -1,15 +1,11 @@
-"""What goes wrong, said so that a person can mend it.
-
-Every exception that `elbert` raises on purpose is an `ElbertError`, so one `except` catches them all. Its message says
-what was given, what is needed and what to do.
-"""
+"""What goes wrong. The message of every error says what was given, what is needed and what to do."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class ElbertError(Exception):
-    """Base of all exceptions that `elbert` raises on purpose."""
+    """Base of all exceptions that `elbert` raises on purpose: one `except` catches them all."""
 
 
 class InvalidInputError(ElbertError, ValueError):

@@ -11,16 +11,18 @@ import json
 import os
 import re
 import secrets
+import types
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from elbert.errors import ElbertError, InvalidInputError
 
-ASIDE = re.compile(r"\..+\.[0-9a-f]{16}")
-"""Names of files that are being written."""
+Record = TypeVar("Record")
+ASIDE = re.compile(r"\..+\.[0-9a-f]{16}")  # names of files that are being written
 
 
 class FileError(ElbertError, OSError):
@@ -108,21 +110,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object as JSON, whole."""
+def write_json(path: Path, content: Mapping[str, Any] | list[Any]) -> None:
+    """Write an object or a list as JSON, whole."""
     write_whole(path, json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def read_sealed(path: Path, *, remedy: str, digest_required: bool = True) -> dict[str, Any]:
-    """What `write_sealed` wrote, without its digest; a file that was changed since is refused with a remedy.
-
-    Where a digest is required, a file without one counts as changed.
-    """
+def read_sealed(path: Path, *, remedy: str) -> dict[str, Any]:
+    """What `write_sealed` wrote, without its digest; a file that was changed since is refused with a remedy."""
     content = read_json(path)
-    digest = content.pop("digest", None)
-    if digest is None and not digest_required:
-        return content
-    if digest != _digest(content):
+    if content.pop("digest", None) != _digest(content):
         raise FileError(f"{path} was changed since it was written: it does not match its digest. {remedy}")
     return content
 
@@ -139,6 +135,29 @@ def _digest(content: Mapping[str, Any]) -> str:
         return hashlib.sha256(json.dumps(as_read, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     except RecursionError:
         return "nested too deep to have been written"
+
+
+def record_from(kind: type[Record], content: Mapping[str, Any]) -> Record:
+    """A record of this kind from a JSON object with an entry for each field; other entries are passed over.
+
+    Fields are records, tuples, plain values or None. Values are not checked: a digest vouches for what is in a file.
+    """
+    try:
+        return _read_value(kind, content)
+    except (KeyError, TypeError) as error:
+        raise InvalidInputError(f"it holds no {kind.__name__} ({error}).") from error
+
+
+def _read_value(kind: Any, value: Any) -> Any:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):  # a type or None
+        return None if value is None else _read_value(parts[0], value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind).items()
+        return kind(**{name: _read_value(hint, value[name]) for name, hint in hints if name in value})
+    if origin is tuple:
+        return tuple(_read_value(parts[0], entry) for entry in value)  # whose entries are all of one type
+    return value
 
 
 def write_tensors(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], about: Mapping[str, Any]) -> None:

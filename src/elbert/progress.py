@@ -17,8 +17,7 @@ class Progress:
     left: float | None = None  # seconds, where the worker knows better than the clock
 
 
-Tell: TypeAlias = Callable[[Progress], None]
-"""What is called with every `Progress`."""
+Tell: TypeAlias = Callable[[Progress], None]  # is called with every `Progress`
 
 
 def tell_nobody(progress: Progress) -> None:

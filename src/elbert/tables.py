@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table as RichTable
 
-TEXT_WIDTH = 100
-"""Columns of plain text, for files and pipes."""
-
-FOLDED_WIDTH = 24
-"""A column that folds is not made narrower than this where a table can be stacked instead."""
+TEXT_WIDTH = 100  # columns of plain text, for files and pipes
+FOLDED_WIDTH = 24  # a column that folds is not made narrower where a table can be stacked instead
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,10 @@ class Table:
 
     def brief(self) -> "Table":
         """The table without details and without columns that are empty in every row."""
-        shown = [
-            place
-            for place, column in enumerate(self.columns)
-            if not column.detail and any(row[place] for row in self.rows)
-        ]
-        return replace(
-            self,
-            columns=tuple(self.columns[place] for place in shown),
-            rows=tuple(tuple(row[place] for place in shown) for row in self.rows),
-        )
+        empty = [not any(row[place] for row in self.rows) for place in range(len(self.columns))]
+        shown = [place for place, column in enumerate(self.columns) if not column.detail and not empty[place]]
+        rows = tuple(tuple(row[place] for place in shown) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[place] for place in shown), rows=rows)
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         """For a rich console: side by side where there is room, else stacked."""
@@ -75,28 +66,22 @@ class Table:
         return any(column.heading for column in self.columns)
 
     def _fitted(self, console: "Console", options: "ConsoleOptions") -> list[int] | None:
-        """The width of each column; None if the table does not fit though it could be stacked.
-
-        Where there is little room, headings fold at spaces, then the cells of columns that may.
-        """
+        """The width of each column, folded where there is little room; None if the table has to be stacked."""
         from rich.measure import Measurement
 
         cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
-        widths = [
-            _longest([column.heading, *texts], lines=True) for column, texts in zip(self.columns, cells, strict=True)
-        ]
-        excess = Measurement.get(console, options.update_width(10_000), self._side_by_side(widths)).maximum
-        excess -= options.max_width
-        for folded in ("headings", "cells"):
-            for place in sorted(range(len(widths)), key=lambda place: -widths[place]):
-                column = self.columns[place]
-                folds = column.folds and folded == "cells"
-                least = max(_longest(cells[place], lines=not folds), _longest([column.heading]))
-                if folds and self._headed:
-                    least = max(least, min(widths[place], FOLDED_WIDTH))
-                taken = max(0, min(excess, widths[place] - least))
-                widths[place] -= taken
-                excess -= taken
+        places = zip(self.columns, cells, strict=True)
+        widths = [_longest([column.heading, *texts], lines=True) for column, texts in places]
+        whole = Measurement.get(console, options.update_width(10_000), self._side_by_side(widths))
+        excess = whole.maximum - options.max_width
+        for place in sorted(range(len(widths)), key=lambda place: (self.columns[place].folds, -widths[place])):
+            column = self.columns[place]
+            least = max(_longest(cells[place], lines=not column.folds), _longest([column.heading]))
+            if column.folds and self._headed:
+                least = max(least, min(widths[place], FOLDED_WIDTH))
+            taken = max(0, min(excess, widths[place] - least))
+            widths[place] -= taken
+            excess -= taken
         return None if excess > 0 and self._headed else widths
 
     def _side_by_side(self, widths: Sequence[int]) -> "RichTable":
@@ -125,18 +110,12 @@ class Table:
         """Each row below the other: its first cell, then a line for each heading with something below it."""
         from rich.console import Group
         from rich.padding import Padding
-        from rich.table import Table as RichTable
         from rich.text import Text
 
         blocks: list[RenderableType] = [Text(self.title, style="bold")] if self.title else []
         for row in self.rows:
-            block = RichTable.grid(padding=(0, 2, 0, 0))
-            block.add_column(no_wrap=True)
-            block.add_column(overflow="fold")
-            for column, cell in zip(self.columns[1:], row[1:], strict=True):
-                if cell:
-                    block.add_row(Text(column.heading), Text(cell))
-            blocks += [Text(row[0], style="bold", overflow="fold"), Padding(block, (0, 0, 1, 2))]
+            pairs = [(column.heading, cell) for column, cell in zip(self.columns[1:], row[1:], strict=True) if cell]
+            blocks += [Text(row[0], style="bold", overflow="fold"), Padding(facts(pairs), (0, 0, 1, 2))]
         return Group(*blocks)
 
 
@@ -170,12 +149,17 @@ class Page:
         return "\n".join(f"{part}\n" if isinstance(part, str) else part.to_markdown() for part in self.parts)
 
 
+def columns(*headings: str, right: bool = False, folds: bool = False, detail: bool = False) -> tuple[Column, ...]:
+    """Columns that are shown alike."""
+    return tuple(Column(heading, right=right, folds=folds, detail=detail) for heading in headings)
+
+
 def facts(rows: Sequence[Sequence[str]]) -> Table:
     """Rows without headings: a name, its value, and what else there is to say."""
     width = max((len(row) for row in rows), default=0)
     filled = tuple((*row, *[""] * (width - len(row))) for row in rows)
-    columns = tuple(Column("", folds=number == width - 1) for number in range(width))
-    return Table(columns, filled, ruled=False)
+    shown = tuple(Column("", folds=number == width - 1) for number in range(width))
+    return Table(shown, filled, ruled=False)
 
 
 def as_text(part: "Table | Page", width: int = TEXT_WIDTH) -> str:
@@ -207,5 +191,4 @@ def _longest(texts: Sequence[str], *, lines: bool = False) -> int:
 
 def _in_markdown(cell: str) -> str:
     """A cell whose text cannot be taken for markup or for the end of the cell."""
-    escaped = cell.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
-    return escaped.replace("\n", " ")
+    return cell.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")

@@ -17,8 +17,8 @@ from elbert.exact import world_frontiers
 from elbert.exact.frontier import best_reward_at, frontier_for_picture
 from elbert.exact.world_frontiers import FrontierPoint, WorldFrontier, register_frontier
 from elbert.progress import Progress
+from elbert.report.charts import Point
 from elbert.report.frontier import draw_frontier_line, frontier_page, write_frontier
-from elbert.report.scatter import Point
 
 
 @pytest.fixture(scope="module")

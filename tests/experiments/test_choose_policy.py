@@ -12,7 +12,7 @@ import pytest
 import elbert
 from elbert.experiments import choose_policy
 from elbert.experiments.choose_policy import Candidates
-from elbert.experiments.evaluate import Conditions, evaluate_run
+from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.results import VERDICTS
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import InterruptedRunError
@@ -81,7 +81,7 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
     assert len(seen) == 1
     run = RunFolder(tmp_path)
     assert run.manifest["status"] == "interrupted"
-    evaluate_run(run, Conditions(env=Probe(), episodes=4), keep=True)
+    evaluate_policy(run, Conditions(env=Probe(), episodes=4), keep=True)
     assert run.evaluation() is not None
     told: list[Progress] = []
     with monkeypatch.context() as patch:
@@ -182,7 +182,7 @@ def test_every_criterion_has_columns_and_a_verdict(tmp_path):
     head = (tmp_path / "metrics.csv").read_text().splitlines()[0].split(",")
     assert {"mu_0", "mu_1", "price_0", "price_1", "limited_bias_0", "limited_bias_1"} <= set(head)
     found = agent.evaluate(20)
-    assert len(found.report.criteria) == 2
+    assert len(found.criteria) == 2
     assert found.limit is not None
     assert found.limit.max_bias == 0.1
     assert found.limit.verdict in VERDICTS

@@ -10,7 +10,7 @@ import pytest
 
 from elbert.cli_arguments import run_folder
 from elbert.errors import InvalidInputError
-from elbert.experiments.evaluate import Conditions, evaluate_run
+from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.run_folder import RunFolder
 from tests.command_line import ENVIRONMENT, SCHEMA, cli, command
 
@@ -70,15 +70,15 @@ def test_the_commands_from_training_to_comparison(tmp_path):
         (["train", "lending", "--resume"], "No unfinished run of elbert-po on lending is in runs"),
         (["train", "no_such_module:make"], "names no function that makes an environment"),
         (["evaluate", "nowhere"], "There is no run in nowhere"),
-        (["train", "lending", "--alpha", "3", "--set", "alpha=5"], "alpha is given twice, by --alpha and by --set"),
-        (["train", "lending", "--set", "gamma=0.9", "--set", "gamma=0.8"], "--set gives gamma twice"),
+        (["train", "lending", "--alpha", "3", "--set", "alpha=5"], "--set alpha=5 gives alpha a second time"),
+        (["train", "lending", "--set", "gamma=0.9", "--set", "gamma=0.8"], "--set gamma=0.8 gives gamma a second time"),
         (["train", "lending", "--preset", "broken.toml"], "lending is 3, not a section"),
         (["train", "lending", "--preset", "tables.toml"], "world must be a table"),
         (["runs", "nowhere"], "There is no folder nowhere"),
         (["compare"], "No runs were given"),
         (["train", "lending", "--world", "horizon"], "Write for example --world horizon=500"),
-        (["train", "lending", "--seeds", "0"], "--seeds is 0. Give a whole number from 1 to"),
-        (["train", "lending", "--seeds", "5208561409075"], "--seeds is 5208561409075. Give a whole number from 1 to"),
+        (["train", "lending", "--seeds", "0"], "seeds is 0. Give a whole number from 1 to"),
+        (["train", "lending", "--seeds", "5208561409075"], "seeds is 5208561409075. Give a whole number from 1 to"),
         (["train", "**"], "No environment is called '**'"),
         (["train", "json:loads", "--alpha", "1"], "a function that can be called without arguments"),
         (["train", "loop/mine.py:make"], "names no function that makes an environment"),
@@ -110,7 +110,7 @@ def test_an_edited_evaluation_is_not_compared(whole, tmp_path, monkeypatch, caps
     from elbert import cli as module
 
     folder = shutil.copytree(whole, tmp_path / "run")
-    evaluate_run(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
+    evaluate_policy(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
     path = folder / "evaluation.json"
     path.write_text(path.read_text().replace('"mean": ', '"mean": 1', 1))
     monkeypatch.setattr(sys, "argv", ["elbert", "compare", str(folder), "--out", str(tmp_path / "both")])

@@ -17,9 +17,9 @@ from elbert.experiments.compare import Compared, Comparison, compare
 from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
-from elbert.files import FileError, write_json
+from elbert.files import FileError, write_sealed
 from elbert.learning.result import Result
-from elbert.report.results import comparison_page, comparison_table, nearness, result_page, write_comparison
+from elbert.report.pages import comparison_page, comparison_table, nearness, result_page, write_comparison
 from elbert.tables import as_text
 
 SHORT = Conditions(episodes=32, horizon=200)
@@ -33,8 +33,8 @@ def usual():
 
 def run_in(folder, result, **config):
     """A run folder that holds this result and no agents."""
-    write_json(folder / "config.json", {"env": "lending", "parameters": {}} | config)
-    write_json(folder / "evaluation.json", replace(result, agents=hashlib.sha256().hexdigest()).to_dict())
+    write_sealed(folder / "config.json", {"env": "lending", "parameters": {}} | config)
+    write_sealed(folder / "evaluation.json", replace(result, agents=hashlib.sha256().hexdigest()).to_dict())
     return RunFolder(folder)
 
 
@@ -102,7 +102,7 @@ def test_rules_are_evaluated_in_the_world_of_the_runs(tmp_path, monkeypatch, usu
     assert found.policies[0].best.parameters == {"interest": 2.0}
     assert found.to_dict()["a"]["best"]["parameters"] == {"interest": 2.0}
     compare({"a": runs["a"], "c": runs["c"]})
-    with pytest.raises(InvalidInputError, match=r"worlds of a \(interest=2.0\) and c \(as it is by default\) differ"):
+    with pytest.raises(InvalidInputError, match=r"worlds of the runs differ: {'a': {'interest': 2.0}, 'c': {}}"):
         compare({"a": runs["a"], "c": runs["c"], "rule": rule})
 
 
@@ -132,28 +132,12 @@ def test_a_result_is_the_same_after_reading(usual):
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
-    [
-        ({"reward": {"mean": "much", "ci": None}}, "reward.mean is 'much', not a number"),
-        ({"reward": 3}, "reward is not a JSON object"),
-        ({"reward": {"mean": 1.0}}, "reward lacks ci"),
-        ({"reward": {"mean": 1.0, "ci": [1.0]}}, "reward.ci has 1 entries, not 2"),
-        ({"episodes": 2.5}, "episodes is 2.5, not a whole number"),
-        ({"deterministic": 1}, "deterministic is 1, not true or false"),
-        ({"criteria": []}, "criteria is empty"),
-        ({"criteria": {}}, "criteria is not a list"),
-        ({"criteria": [{"criterion": "rate", "groups": []}]}, r"criteria\[0\] lacks bias"),
-        ({"train_seconds": float("nan")}, "train_seconds is nan, not a number"),
-        ({"limit": {"verdict": "perhaps"}}, "limit lacks max_bias"),
-        ({"seeds": [{"env": "lending"}]}, r"seeds\[0\] lacks method"),
-        ({"method": None}, "method is None, not text"),
-    ],
+    "damage", [{"reward": 3}, {"reward": {"mean": 1.0}}, {"criteria": []}, {"criteria": [{}]}, {"seeds": [3]}]
 )
-def test_a_file_that_does_not_fit_is_refused_by_the_entry(tmp_path, usual, damage, says):
+def test_a_result_of_another_version_is_refused_with_a_remedy(tmp_path, usual, damage):
     run = run_in(tmp_path, usual)
-    content = json.loads((tmp_path / "evaluation.json").read_text()) | damage
-    (tmp_path / "evaluation.json").write_text(json.dumps(content))
-    with pytest.raises(FileError, match=rf"evaluation.json is damaged: {says}.* Remove it"):
+    write_sealed(tmp_path / "evaluation.json", usual.to_dict() | damage)
+    with pytest.raises(FileError, match=r"evaluation.json is damaged: .* Remove it"):
         run.evaluation()
 
 

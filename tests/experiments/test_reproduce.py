@@ -19,12 +19,11 @@ from elbert.exact.frontier import best_reward_at
 from elbert.experiments import jobs, paper
 from elbert.experiments.jobs import Job, do_jobs, finished
 from elbert.experiments.paper import MAIN, Experiment, Panel, Series, plans_for
-from elbert.experiments.published import Verdicts, cell, published, verdict
-from elbert.experiments.reproduce import reproduce
+from elbert.experiments.reproduce import Verdicts, cell, outcome_of, published, reproduce, verdict
+from elbert.files import write_sealed
 from elbert.learning import DivergedError
-from elbert.report.curves import extremes, smoothed
+from elbert.report.charts import Point, extremes, pareto, smoothed
 from elbert.report.paper import cells, markdown, write_reproduction
-from elbert.report.scatter import Point, pareto
 
 TINY = """
 [defaults]
@@ -106,17 +105,15 @@ def evaluation(reward, bias):
 
 def test_a_row_by_hand(tmp_path):
     job = Job("lending", "elbert-po")
-    (tmp_path / job.name).mkdir()
-    (tmp_path / job.name / "manifest.json").write_text('{"iteration": 3}')
-    (tmp_path / job.name / "config.json").write_text('{"parameters": {}}')
-    (tmp_path / job.name / "evaluation.json").write_text(json.dumps(evaluation(0.186, 0.01)))
+    write_sealed(tmp_path / job.name / "config.json", {"parameters": {}})
+    write_sealed(tmp_path / job.name / "evaluation.json", evaluation(0.186, 0.01))
     missing = Series("g-ppo", Job("lending", "g-ppo"), "g-ppo")
     panels = (Panel("lending", "lending", (Series("elbert-po", job, "elbert-po"), missing)),)
     shown = Experiment(name="main", title="T", figure="fig", question="Q?", base=job, panels=panels)
-    outcome = shown.outcome(tmp_path)
+    outcome = outcome_of(shown, tmp_path)
     first, second = outcome.rows
     # published 0.18205 (0.1816 .. 0.1825) / 0.02449 (0.0231 .. 0.0259)
-    assert first.verdict == Verdicts("better", "better", "dominates")
+    assert first.verdicts == Verdicts("better", "better", "dominates")
     best = best_reward_at("lending", 5, 0.01)
     assert best is not None
     assert first.best.short == pytest.approx(best.reward - 0.186)

@@ -14,11 +14,10 @@ import pytest
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.experiments import run_session
-from elbert.experiments.evaluate import Conditions, evaluate_run
+from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.results import over_seeds
-from elbert.experiments.run_folder import REMEDIES, RunFolder, only_writer
+from elbert.experiments.run_folder import REMEDIES, RunFolder, find_runs, only_writer, summarise
 from elbert.experiments.run_metrics import MetricsFile, read_metrics
-from elbert.experiments.run_summary import find_runs, summarise
 from elbert.files import FileError, write_sealed
 from elbert.learning.result import judged
 from elbert.learning.simulators import Episodes
@@ -92,7 +91,7 @@ def test_agents_are_saved_and_loaded_without_code(whole, tmp_path):
 def test_episodes_are_counted_on_from_seed_to_seed(whole):
     told: list[tuple[int, int | None]] = []
     conditions = Conditions(episodes=6, horizon=64)
-    evaluate_run(RunFolder(whole), conditions, progress=lambda progress: told.append((progress.done, progress.total)))
+    evaluate_policy(RunFolder(whole), conditions, progress=lambda event: told.append((event.done, event.total)))
     assert told == [(6, 12), (12, 12)]
 
 
@@ -145,7 +144,7 @@ def test_runs_are_found_in_every_state(whole, tmp_path):
 
 def test_evaluations_over_seeds_are_means(whole):
     each = [agent.evaluate(20, seed=1 + i, horizon=64) for i, agent in enumerate(RunFolder(whole).agents())]
-    result = evaluate_run(RunFolder(whole), Conditions(episodes=20, horizon=64))
+    result = evaluate_policy(RunFolder(whole), Conditions(episodes=20, horizon=64))
     assert result.reward.mean == pytest.approx(np.mean([one.reward.mean for one in each]))
     assert result.worst.bias.estimate == pytest.approx(np.mean([one.worst.bias.estimate for one in each]))
     assert result.reward.ci is not None
@@ -182,14 +181,14 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
     for part in ("config.json", "manifest.json", "metrics.csv", "agent-0.safetensors", "agent-1.safetensors"):
         (tmp_path / part).write_bytes((whole / part).read_bytes())
     run = RunFolder(tmp_path)
-    evaluate_run(run, Conditions(episodes=5, horizon=64))
+    evaluate_policy(run, Conditions(episodes=5, horizon=64))
     assert run.evaluation() is None, "conditions other than the usual ones are not kept by default"
-    evaluate_run(run, Conditions(episodes=5, horizon=64), keep=True)
+    evaluate_policy(run, Conditions(episodes=5, horizon=64), keep=True)
     assert run.evaluation() is not None
     elbert.load(tmp_path / "agent-1.safetensors").replaced(train_seconds=1.0).save(tmp_path / "agent-1")
     assert run.evaluation() is None
     write_sealed(tmp_path / "evaluation.json", {})
-    with pytest.raises(FileError, match=r"evaluation.json is damaged: it lacks env"):
+    with pytest.raises(FileError, match=r"evaluation.json is damaged: it holds no Result .*'env'"):
         run.evaluation()
     assert summarise(tmp_path).status == "damaged"
 
@@ -198,7 +197,7 @@ def test_an_evaluation_of_an_older_policy_does_not_count(whole, tmp_path):
 def evaluated(whole, tmp_path):
     """A copy of the run with an evaluation in it."""
     folder = shutil.copytree(whole, tmp_path / "evaluated")
-    evaluate_run(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
+    evaluate_policy(RunFolder(folder), Conditions(episodes=5, horizon=64), keep=True)
     assert summarise(folder).evaluated
     return folder
 
@@ -241,19 +240,13 @@ def test_a_removed_manifest_is_written_again(whole, tmp_path):
     assert same(whole, out)
 
 
-def test_a_run_of_the_first_version_is_read_but_not_gone_on_with(tmp_path):
+def test_a_run_of_the_first_version_is_refused_and_its_agent_is_read(tmp_path):
     """The folder was written by elbert 0.1.0: its JSON files have no digests."""
     out = shutil.copytree(Path(__file__).parent / "data" / "run-0.1.0", tmp_path / "run")
-    seen = summarise(out)
-    assert (seen.status, seen.env, seen.iteration, seen.evaluated) == ("finished", "lending", 2, True)
-    assert read_metrics(out)["bias"].shape == (2, 1)
+    assert summarise(out).status == "damaged"
+    with pytest.raises(FileError, match=r"A run of elbert 0\.1\.0 has no digests: read it with that version"):
+        elbert.train("lending", world=WORLD, out=out, resume=True, **(TINY | {"steps": 512}))
     assert elbert.load(out).about.steps == 512
-    small = TINY | {"steps": 512}
-    with pytest.raises(FileError, match=r"was written by elbert 0\.1\.0.*Train again in another folder"):
-        elbert.train("lending", world=WORLD, out=out, resume=True, **small)
-    evaluate_run(RunFolder(out), Conditions(episodes=5, horizon=64), keep=True)
-    assert "digest" in json.loads((out / "evaluation.json").read_text())
-    assert summarise(out).evaluated
 
 
 def test_whole_iterations_of_the_metrics_count(whole, tmp_path):
@@ -315,6 +308,6 @@ def test_a_grid_in_a_folder_is_told_apart(tmp_path):
     with pytest.raises(InvalidInputError, match="Say which one"):
         elbert.load(out, seed=0)
     with pytest.raises(InvalidInputError, match="trained with different coefficients"):
-        evaluate_run(RunFolder(out))
+        evaluate_policy(RunFolder(out))
     rows = list(csv.DictReader((out / "metrics.csv").read_text().splitlines()))
     assert [row["alpha"] for row in rows] == ["1.0", "9.0"]

@@ -15,9 +15,8 @@ import pytest
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.experiments import run_session
-from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.run_folder import RunFolder, summarise
 from elbert.experiments.run_session import InterruptedRunError
-from elbert.experiments.run_summary import summarise
 from elbert.files import FileError
 from elbert.learning import DivergedError
 from elbert.progress import Progress
@@ -52,8 +51,8 @@ from elbert.experiments import run_session
 
 checkpoint = run_session.RunFolder.checkpoint
 
-def killed(run, trainer, agents, **more):
-    checkpoint(run, trainer, agents, **more)
+def killed(run, trainer, *rest, **more):
+    checkpoint(run, trainer, *rest, **more)
     if trainer.iteration == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -24,9 +24,9 @@ def test_trajectory_b_looks_biased_step_by_step():
 
 def test_both_have_the_same_long_term_bias():
     a, b = TwoTrajectories().readings
-    assert a.bias == b.bias == pytest.approx(99 / 101, rel=1e-15)
-    np.testing.assert_array_equal(a.rates, [100 / 101, 1 / 101])
-    np.testing.assert_array_equal(b.rates, a.rates)
+    assert a.long_term_bias == b.long_term_bias == pytest.approx(99 / 101, rel=1e-15)
+    np.testing.assert_array_equal(a.long_term_benefit_rates, [100 / 101, 1 / 101])
+    np.testing.assert_array_equal(b.long_term_benefit_rates, a.long_term_benefit_rates)
 
 
 def test_weights_of_decisions():

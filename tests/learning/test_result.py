@@ -10,7 +10,7 @@ from elbert.exact.rules import get_rule
 from elbert.learning import Result
 from elbert.learning.result import judged
 from elbert.learning.simulators import Episodes
-from elbert.report.results import result_page
+from elbert.report.pages import result_page
 
 
 @pytest.mark.parametrize(("notion", "warned"), [("demographic-parity", False), ("equal-opportunity", True)])

@@ -76,7 +76,7 @@ def test_a_preset_of_ones_own(tmp_path):
     with pytest.raises(InvalidInputError, match=r"no section \[attention\]"):
         preset_for(str(mine), "attention", GPPO)
     mine.write_text("[lendign]\n")
-    with pytest.raises(InvalidInputError, match=r"section \[lendign\]. Did you mean \[lending\]"):
+    with pytest.raises(InvalidInputError, match=r"No section is called 'lendign'. Did you mean 'lending'"):
         preset_for(str(mine), "lending", GPPO)
     mine.write_text("[lending]\nepoch = 3\n")
     with pytest.raises(InvalidInputError, match=r"\[lending\]: No setting is called 'epoch'"):
@@ -126,5 +126,5 @@ def test_what_a_preset_says_of_other_methods_is_passed_over(tmp_path):
     mine.write_text("[lending]\nzeta = 3.0\nextra_demand = 0.5\n")
     assert preset_for(str(mine), "lending", RPPO).method == {"zeta": 3.0, "extra_demand": 0.5}
     assert preset_for(str(mine), "lending", GPPO).method == {}
-    with pytest.raises(InvalidInputError, match=r"preset is None. Give one of fast, paper"):
+    with pytest.raises(InvalidInputError, match=r"No preset is called None.* Give one of fast, paper"):
         preset_for(None, "lending", GPPO)

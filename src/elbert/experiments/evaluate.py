@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from elbert.envs import ENTRIES, get_entry
 from elbert.errors import InvalidInputError, unknown_name
@@ -16,8 +16,7 @@ from elbert.learning import Agent, Environment
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, tell_nobody
 
-Policy: TypeAlias = Rule | RunFolder
-"""What people name to have it evaluated: a rule, or the folder of a run."""
+Policy: TypeAlias = Rule | RunFolder  # what people name to have it evaluated
 
 
 class Protocol(NamedTuple):
@@ -90,45 +89,34 @@ def evaluate(
     return _evaluate_all([policy], conditions, progress)[0]
 
 
-def evaluate_policy(policy: Policy, conditions: Conditions = USUAL, *, progress: Tell = tell_nobody) -> Result:
-    """Evaluate a rule, or all agents of a run."""
-    if isinstance(policy, RunFolder):
-        return evaluate_run(policy, conditions, progress=progress)
-    return _evaluate_all([policy], conditions, progress)[0]
-
-
-def evaluate_run(
-    run: RunFolder,
+def evaluate_policy(
+    policy: Policy,
     conditions: Conditions = USUAL,
     *,
     agents: Sequence[Agent] | None = None,
     keep: bool | None = None,
     progress: Tell = tell_nobody,
 ) -> Result:
-    """Evaluate all agents of a run, which are read if they are not at hand.
+    """Evaluate a rule, or all agents of a run, which are read if they are not at hand.
 
-    The folder keeps the result as the evaluation of this run if `keep` says so. By default it does if the conditions
-    are the usual ones, but for an environment of the user's, which has to be given.
+    The run's folder keeps the result if `keep` says so. By default it does if the conditions are the usual ones, but
+    for a user's environment, which has to be given.
     """
-    digest = run.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
-    agents = run.agents() if agents is None else agents
+    if isinstance(policy, Rule):
+        return _evaluate_all([policy], conditions, progress)[0]
+    digest = policy.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
+    agents = policy.agents() if agents is None else agents
     if any(agent.about.method_settings != agents[0].about.method_settings for agent in agents):
         raise InvalidInputError(
-            f"The agents in {run.path} were trained with different coefficients: a mean over them says nothing. "
+            f"The agents in {policy.path} were trained with different coefficients: a mean over them says nothing. "
             "Evaluate them one by one: elbert.load(folder, member=...)."
         )
     result = over_seeds(_evaluate_all(agents, conditions, progress), [agent.about.seed for agent in agents])
     if keep is None:
         keep = replace(conditions, env=None) == USUAL
-    if keep and (conditions.env is None or world_of(run) is None):
-        run.keep_evaluation(replace(result, protocol=conditions.protocol, agents=digest))
+    if keep and (conditions.env is None or policy.world is None):
+        policy.keep_evaluation(replace(result, protocol=conditions.protocol, agents=digest))
     return result
-
-
-def world_of(run: RunFolder) -> dict[str, Any] | None:
-    """The parameters of a run's world but for the horizon, which the protocol sets; None in a user's environment."""
-    parameters = run.config.get("parameters")
-    return None if parameters is None else {name: value for name, value in parameters.items() if name != "horizon"}
 
 
 def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, progress: Tell) -> list[Result]:

@@ -4,8 +4,7 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
-LARGEST = 512 * 2**20
-"""Bytes that the kept functions may take; the oldest go first."""
+LARGEST = 512 * 2**20  # bytes that the kept functions may take; the oldest go first
 
 
 def keep_compiled() -> Path | None:

@@ -7,18 +7,18 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from elbert.checks import as_whole
 from elbert.envs import plain_parameters
 from elbert.errors import ElbertError
-from elbert.experiments.evaluate import Conditions, evaluate_run, protocol_for
+from elbert.experiments.evaluate import Conditions, evaluate_policy, protocol_for
 from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.resolve import Request, resolve
 from elbert.experiments.run_folder import RunFolder
@@ -30,11 +30,9 @@ from elbert.progress import Progress, Tell, tell_nobody
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MOST_WORKERS = 8
-QUICK_STEPS = 0.4
-"""Part of the preset's steps that a quick picture takes."""
-
-ENOUGH_SECONDS, ENOUGH_DONE = 5.0, 0.05
-"""The time left is estimated once this many seconds have passed and this part of a training is done."""
+QUICK_STEPS = 0.4  # part of the preset's steps that a quick picture takes
+ENOUGH = 0.05  # of a training, before the time left is estimated
+TellRunning: TypeAlias = Callable[[int, Mapping[str, float]], None]  # trainings that ended; of each that runs, the part
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,6 @@ class Job:
             return usual
         steps = max(usual.settings.batch, int(QUICK_STEPS * usual.settings.steps))
         return resolve(self.env, self.method, settings={**self.settings, "steps": steps}, **how)
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """Settings to be asked for over the preset."""
-        return dict(self.settings) | ({"steps": self.request.settings.steps} if self.quick else {})
 
     @property
     def episodes(self) -> int:
@@ -90,9 +83,9 @@ def do_jobs(
 ) -> dict[str, str]:
     """Train and evaluate each job in `folder / job.name`; what is finished there is not done again.
 
-    Returns for each job that failed its name and why; the others are done. `workers` trainings run at a time, by
-    default one for each core, but at most 8. Two or more are processes of their own, each on its share of the cores: a
-    training alone cannot use all cores all the time.
+    Returns the name of each job that failed, with the reason; the others are done. `workers` trainings run at a time:
+    by default one for each core, but at most 8. Two or more run in separate processes, each on its share of the cores,
+    because one training alone cannot use all cores all the time.
     """
     if workers is not None:
         as_whole(workers, "workers", "a whole number of at least 1", low=1)
@@ -101,10 +94,24 @@ def do_jobs(
     if not distinct:
         return {}
     keep_compiled()
-    board = _Board(len(distinct), len(waiting), progress)
-    board.show()
+    begun = time.monotonic()
+
+    def tell(ended: int, running: Mapping[str, float]) -> None:
+        seconds, done = time.monotonic() - begun, ended + sum(running.values())
+        progress(
+            Progress(
+                activity="training",
+                done=len(distinct) - len(waiting) + ended,
+                total=len(distinct),
+                unit="trainings",
+                facts=", ".join(f"{name} {100 * part:.0f} %" for name, part in running.items()),
+                left=seconds / done * (len(waiting) - done) if done > ENOUGH else None,
+            )
+        )
+
+    tell(0, {})
     count = min(len(distinct), MOST_WORKERS, os.cpu_count() or 1) if workers is None else workers
-    return _one_by_one(waiting, folder, board) if count == 1 else _side_by_side(waiting, folder, count, board)
+    return _one_by_one(waiting, folder, tell) if count == 1 else _side_by_side(waiting, folder, count, tell)
 
 
 def finished(folder: Path, job: Job) -> bool:
@@ -112,7 +119,7 @@ def finished(folder: Path, job: Job) -> bool:
     run = RunFolder(folder / job.name)
     try:
         return run.manifest["status"] == "finished" and run.evaluation() is not None
-    except (FileError, KeyError):
+    except FileError:
         return False
 
 
@@ -128,48 +135,17 @@ def do_job(job: Job, folder: Path, callbacks: Sequence[Callback] = ()) -> None:
         out=path,
         resume=True,
         callbacks=callbacks,
-        **job.changes,
+        **job.request.given,
     )
-    evaluate_run(RunFolder(path), Conditions(episodes=job.episodes), agents=agents, keep=True)
+    evaluate_policy(RunFolder(path), Conditions(episodes=job.episodes), agents=agents, keep=True)
 
 
-class _Board:
-    """Keeps how far the trainings are and tells it."""
-
-    def __init__(self, total: int, waiting: int, progress: Tell) -> None:
-        self.total, self.waiting, self.progress = total, waiting, progress
-        self.ended = 0
-        self.begun = time.monotonic()
-
-    @property
-    def done(self) -> int:
-        """Trainings that are done, also those that were done before."""
-        return self.total - self.waiting + self.ended
-
-    def show(self, running: Mapping[str, float] | None = None) -> None:
-        """Tell, with the name of each training that runs and the part of it that is done."""
-        running = running or {}
-        seconds = time.monotonic() - self.begun
-        part = self.ended + sum(running.values())
-        enough = part > ENOUGH_DONE and seconds > ENOUGH_SECONDS
-        self.progress(
-            Progress(
-                activity="training",
-                done=self.done,
-                total=self.total,
-                unit="trainings",
-                facts=", ".join(f"{name} {100 * fraction:.0f} %" for name, fraction in running.items()),
-                left=seconds / part * (self.waiting - part) if enough else None,
-            )
-        )
-
-
-def _one_by_one(jobs: Sequence[Job], folder: Path, board: _Board) -> dict[str, str]:
+def _one_by_one(jobs: Sequence[Job], folder: Path, tell: TellRunning) -> dict[str, str]:
     failed: dict[str, str] = {}
-    for job in jobs:
+    for ended, job in enumerate(jobs):
 
-        def told(iteration: Iteration, name: str = job.name) -> None:
-            board.show({name: iteration.iteration / iteration.iterations})
+        def told(iteration: Iteration, ended: int = ended, name: str = job.name) -> None:
+            tell(ended, {name: iteration.iteration / iteration.iterations})
 
         try:
             do_job(job, folder, [told])
@@ -177,20 +153,19 @@ def _one_by_one(jobs: Sequence[Job], folder: Path, board: _Board) -> dict[str, s
             raise
         except ElbertError as error:
             failed[job.name] = str(error)
-        board.ended += 1
-        board.show()
+        tell(ended + 1, {})
     return failed
 
 
-def _side_by_side(jobs: Sequence[Job], folder: Path, workers: int, board: _Board) -> dict[str, str]:
+def _side_by_side(jobs: Sequence[Job], folder: Path, workers: int, tell: TellRunning) -> dict[str, str]:
     context = multiprocessing.get_context("spawn")
-    waiting, failed = list(jobs), dict[str, str]()
+    waiting, reasons = list(jobs), dict[str, str | None]()
     running: dict[int, tuple[Job, BaseProcess, Connection]] = {}
     with asked_to_stop() as asked:
         try:
             while (waiting or running) and not asked:
-                for place in range(workers):
-                    if place not in running and waiting:
+                for place in set(range(workers)) - set(running):
+                    if waiting:
                         job = waiting.pop(0)
                         ours, theirs = context.Pipe(duplex=False)
                         process = context.Process(target=_work, args=(job, folder, place, workers, theirs))
@@ -199,14 +174,10 @@ def _side_by_side(jobs: Sequence[Job], folder: Path, workers: int, board: _Board
                         running[place] = job, process, ours
                 time.sleep(SECONDS_BETWEEN_LOOKS)
                 for place, (job, process, ours) in list(running.items()):
-                    if process.is_alive():
-                        continue
-                    reason = _reason(process, ours)
-                    if reason is not None:
-                        failed[job.name] = reason
-                    del running[place]
-                    board.ended += 1
-                board.show({job.name: _part_done(folder / job.name) for job, _, _ in running.values()})
+                    if not process.is_alive():
+                        reasons[job.name] = _reason(process, ours)
+                        del running[place]
+                tell(len(reasons), {job.name: _part_done(folder / job.name) for job, _, _ in running.values()})
         finally:
             for _, process, _ in running.values():
                 process.terminate()  # which saves and ends
@@ -214,11 +185,11 @@ def _side_by_side(jobs: Sequence[Job], folder: Path, workers: int, board: _Board
                 process.join()
     if asked:
         raise InterruptedRunError(
-            f"Stopped with {board.done} of {board.total} trainings done; everything is saved in {folder}. The same "
+            f"Stopped with {len(reasons)} of {len(jobs)} trainings done; everything is saved in {folder}. The same "
             "command goes on.",
             asked[0],
         )
-    return failed
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def _work(job: Job, folder: Path, place: int, workers: int, answer: Connection) -> None:
@@ -229,30 +200,26 @@ def _work(job: Job, folder: Path, place: int, workers: int, answer: Connection) 
         os.sched_setaffinity(0, cores[place::workers] or cores)
     logging.basicConfig(level=logging.WARNING)
     keep_compiled()
-    reason: str | None = None
-    try:
-        do_job(job, folder)
-    except ElbertError as error:
-        reason = str(error)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-    answer.send(reason)
-    answer.close()
+    with answer:
+        try:
+            do_job(job, folder)
+            answer.send(None)
+        except Exception as error:
+            answer.send(str(error) if isinstance(error, ElbertError) else f"{type(error).__name__}: {error}")
 
 
 def _reason(process: BaseProcess, answer: Connection) -> str | None:
     process.join()
-    try:
-        return answer.recv() if answer.poll() else f"its process ended with code {process.exitcode}"
-    except EOFError:
-        return f"its process ended with code {process.exitcode}"
-    finally:
-        answer.close()
+    with answer:
+        try:
+            return answer.recv()
+        except EOFError:
+            return f"its process ended with code {process.exitcode}"
 
 
 def _part_done(path: Path) -> float:
     try:
-        manifest: dict[str, Any] = RunFolder(path).manifest
+        manifest = RunFolder(path).manifest
         return manifest["iteration"] / manifest["iterations"]
-    except (FileError, KeyError, ZeroDivisionError):
+    except FileError:
         return 0.0

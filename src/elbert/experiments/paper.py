@@ -1,19 +1,14 @@
 """The paper's experiments as data: which trainings they need and how these are shown side by side."""
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError, unknown_name
-from elbert.experiments.evaluate import world_of
 from elbert.experiments.jobs import Job
-from elbert.experiments.published import Row, published
-from elbert.experiments.results import best_possible
-from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.two_trajectories import TwoTrajectories
 
 PUBLISHED_METHODS = ("elbert-po", "g-ppo", "r-ppo", "a-ppo")
@@ -58,70 +53,24 @@ class Experiment:
         """The trainings."""
         return tuple(series.job for panel in self.panels for series in panel.series)
 
-    @property
-    def envs(self) -> tuple[str, ...]:
-        """The environments."""
-        return tuple(panel.env for panel in self.panels)
-
     def within(self, envs: Sequence[str]) -> "Experiment":
         """The panels in these environments only."""
-        chosen = tuple(panel for panel in self.panels if panel.env in envs)
-        if not chosen:
-            have = ", ".join(sorted(set(self.envs)))
-            raise InvalidInputError(f"{self.name} is not about {', '.join(envs)}. It has: {have}.")
-        return replace(self, panels=chosen)
-
-    def outcome(self, runs: Path) -> "Outcome":
-        """The trainings' results from the folder of runs; a training that is missing has none."""
-        rows = (self._row(panel, series, runs) for panel in self.panels for series in panel.series)
-        return Outcome(self, runs, tuple(rows))
-
-    def _row(self, panel: Panel, series: Series, runs: Path) -> Row:
-        run = RunFolder(runs / series.job.name)
-        result = run.evaluation() if run.path.is_dir() else None
-        return Row(
-            experiment=self.name,
-            env=panel.env,
-            panel=panel.title,
-            label=series.label,
-            method=series.job.method,
-            run=series.job.name,
-            published=published().level(panel.env, series.published),
-            result=result,
-            best=None if result is None else best_possible(result, world_of(run)),
-        )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of an experiment: a row for each training."""
-
-    experiment: Experiment
-    runs: Path  # folder of the runs
-    rows: tuple[Row, ...]
-
-    @property
-    def name(self) -> str:
-        """Of the experiment."""
-        return self.experiment.name
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
-        base = self.experiment.base
-        about = {"experiment": self.name, "preset": base.preset, "seeds": base.seeds, "quick": base.quick}
-        return about | {"rows": [row.to_dict() for row in self.rows]}
+        return replace(self, panels=tuple(panel for panel in self.panels if panel.env in envs))
 
 
 Plan: TypeAlias = Experiment | TwoTrajectories
 
 
+def _panel(base: Job, title: str, changes: Mapping[str, Mapping[str, Any]], *, published: bool = False) -> Panel:
+    """Trainings in one environment that differ from the base by these changes; in order, by label."""
+    jobs = {label: replace(base, **change) for label, change in changes.items()}
+    series = (Series(label, job, job.method if published else None) for label, job in jobs.items())
+    return Panel(next(iter(jobs.values())).env, title, tuple(series))
+
+
 def _methods(base: Job, envs: Sequence[str], *, published: bool) -> tuple[Panel, ...]:
-    panels = []
-    for env in envs:
-        jobs = [replace(base, env=env, method=method) for method in PUBLISHED_METHODS]
-        series = (Series(job.method, job, job.method if published else None) for job in jobs)
-        panels.append(Panel(env, env, tuple(series)))
-    return tuple(panels)
+    changes = {env: {method: {"env": env, "method": method} for method in PUBLISHED_METHODS} for env in envs}
+    return tuple(_panel(base, env, each, published=published) for env, each in changes.items())
 
 
 def _alpha(base: Job) -> tuple[Panel, ...]:
@@ -129,67 +78,64 @@ def _alpha(base: Job) -> tuple[Panel, ...]:
     for env in ("attention-harder", "lending", "infectious-harder", "infectious", "attention"):
         usual = replace(base, env=env).request.method.to_dict()["alpha"]
         values = [float(f"{usual * factor:.3g}") for factor in ALPHA_FACTORS]
-        series = (Series(f"alpha {value:g}", replace(base, env=env, settings={"alpha": value})) for value in values)
-        panels.append(Panel(env, env, tuple(series)))
+        changes = {f"alpha {value:g}": {"env": env, "settings": {"alpha": value}} for value in values}
+        panels.append(_panel(base, env, changes))
     return tuple(panels)
 
 
 def _beta(base: Job) -> tuple[Panel, ...]:
     env = "attention-harder"
-    series = tuple(Series(f"beta {beta:g}", replace(base, env=env, settings={"beta": beta})) for beta in BETAS)
-    return (Panel(env, env, series),)
+    return (_panel(base, env, {f"beta {beta:g}": {"env": env, "settings": {"beta": beta}} for beta in BETAS}),)
 
 
 def _notions(base: Job) -> tuple[Panel, ...]:
-    panels = []
-    for notion in ("demographic-parity", "equalized-odds", "accuracy-parity"):
-        methods, world = ("elbert-po", "g-ppo"), {"notion": notion}
-        series = (Series(method, replace(base, method=method, world=world)) for method in methods)
-        panels.append(Panel("lending", notion, tuple(series)))
-    return tuple(panels)
+    worlds = [{"notion": notion} for notion in ("demographic-parity", "equalized-odds", "accuracy-parity")]
+    methods = ("elbert-po", "g-ppo")
+    changes = ({method: {"method": method, "world": world} for method in methods} for world in worlds)
+    return tuple(_panel(base, world["notion"], each) for world, each in zip(worlds, changes, strict=True))
 
 
 def _demand(base: Job) -> tuple[Panel, ...]:
     """Demand in lending is applicants who would repay (more is better), in infectious new infections (less is)."""
     panels = []
-    for env, group, weights in (("lending", 1, (0.0, 0.1, 0.5)), ("infectious-harder", 0, (0.0, -0.3, -1.0))):
-        series = []
+    for env, group, weights in (("lending", 1, (0.1, 0.5)), ("infectious-harder", 0, (-0.3, -1.0))):
+        changes: dict[str, dict[str, Any]] = {"no weight": {"env": env}}
         for weight in weights:
-            settings = {"demand_weight": tuple(weight if g == group else 0.0 for g in range(2))} if weight else {}
-            label = f"weight {weight:g} on group {group}" if weight else "no weight"
-            series.append(Series(label, replace(base, env=env, settings=settings)))
-        panels.append(Panel(env, env, tuple(series)))
+            settings = {"demand_weight": tuple(weight if g == group else 0.0 for g in range(2))}
+            changes[f"weight {weight:g} on group {group}"] = {"env": env, "settings": settings}
+        panels.append(_panel(base, env, changes))
     return tuple(panels)
 
 
 def _details(base: Job) -> tuple[Panel, ...]:
     """Where the paper's text and the training behind its numbers differ."""
-    infectious = [
-        Series(f"{method}, infection {tau:g}", replace(base, env="infectious-harder", method=method, world=world))
+    infectious = {
+        f"{method}, infection {tau:g}": {"env": "infectious-harder", "method": method, "world": world}
         for method in ("elbert-po", "g-ppo")
         for tau, world in ((0.5, {}), (0.1, {"infection": 0.1}))
-    ]
-    signs = [
-        Series("r-ppo, as published", replace(base, method="r-ppo")),
-        Series("r-ppo, sign as printed", replace(base, method="r-ppo", settings={"penalty_form": "as-printed"})),
-    ]
+    }
+    signs = {
+        "r-ppo, as published": {"method": "r-ppo"},
+        "r-ppo, sign as printed": {"method": "r-ppo", "settings": {"penalty_form": "as-printed"}},
+    }
     each = {"standardise": "per-signal", "standardise_over": "minibatch"}
-    standardised = [
-        Series("combined, then standardised", replace(base)),
-        Series("each standardised, same alpha", replace(base, settings=each)),
-        Series("each standardised, alpha 2e+05", replace(base, settings=each | {"alpha": 2e5})),
-    ]
+    standardised = {
+        "combined, then standardised": {},
+        "each standardised, same alpha": {"settings": each},
+        "each standardised, alpha 2e+05": {"settings": each | {"alpha": 2e5}},
+    }
     sighted = [
-        replace(base, method=method, settings=settings)
+        {"method": method, "settings": settings}
         for method in ("r-ppo", "a-ppo")
         for settings in ({}, {"gamma": 0.99, "gae_lambda": 0.95})
     ]
-    far = [Series(f"{job.method}, gamma {job.request.settings.gamma:g}", job) for job in sighted]
+    gammas = [replace(base, **change).request.settings.gamma for change in sighted]
+    far = {f"{change['method']}, gamma {gamma:g}": change for change, gamma in zip(sighted, gammas, strict=True)}
     return (
-        Panel("infectious-harder", "infection probability", tuple(infectious)),
-        Panel("lending", "sign of the penalty", tuple(signs)),
-        Panel("lending", "standardisation", tuple(standardised)),
-        Panel("lending", "how far ahead", tuple(far)),
+        _panel(base, "infection probability", infectious),
+        _panel(base, "sign of the penalty", signs),
+        _panel(base, "standardisation", standardised),
+        _panel(base, "how far ahead", far),
     )
 
 
@@ -214,17 +160,17 @@ def plans_for(
         if name not in EXPERIMENTS:
             raise unknown_name("experiment", name, EXPERIMENTS)
     base = Job("lending", "elbert-po", preset, seeds, quick=quick)
-    plans = [_plan(name, base) for name in dict.fromkeys(names or EXPERIMENTS)]
+    about = tomllib.loads((files("elbert.experiments") / "data" / "experiments.toml").read_text("utf-8"))
+    plans: list[Plan] = [
+        Experiment(name, base=base, panels=PANELS[name](base), **about[name]) if name in PANELS else TwoTrajectories()
+        for name in dict.fromkeys(names or EXPERIMENTS)
+    ]
     if envs is None:
         return plans
     where = [get_entry(env).name for env in envs]
-    if not names:
-        plans = [plan for plan in plans if not set(where).isdisjoint(plan.envs)]
-    return [plan.within(where) for plan in plans]
-
-
-def _plan(name: str, base: Job) -> Plan:
-    if name == "temporal":
-        return TwoTrajectories()
-    about = tomllib.loads((files("elbert.experiments") / "data" / "experiments.toml").read_text("utf-8"))
-    return Experiment(name=name, base=base, panels=PANELS[name](base), **about[name])
+    within = [plan.within(where) if isinstance(plan, Experiment) else plan for plan in plans]
+    for plan, rest in zip(plans, within, strict=True):
+        if names and plan.jobs and not rest.jobs:
+            have = ", ".join(sorted({job.env for job in plan.jobs}))
+            raise InvalidInputError(f"{plan.name} is not about {', '.join(where)}. It has: {have}.")
+    return [plan for plan in within if names or plan.jobs]

@@ -14,8 +14,7 @@ from elbert.learning.methods import FunctionMethod
 from elbert.learning.settings import checked_settings, settings_of
 
 PRESETS = ("fast", "paper")
-OWN = "own"
-"""The section for environments that are not ours."""
+OWN = "own"  # the section for environments that are not ours
 
 
 class Preset(NamedTuple):
@@ -38,8 +37,11 @@ def preset_for(name: str, env: str, method: type[Method]) -> Preset:
     shared = {key: value for key, value in section.items() if not isinstance(value, dict)}
     entries = content.get("defaults", {}) | shared | section.get(method.name, {})
     learner, described = settings_of(Settings), method.settings()
+    known = [*learner, *(key for kind in (*METHODS.values(), FunctionMethod) for key in kind.settings())]
     try:
-        _check_names(entries, learner)
+        for key in entries:
+            if key not in known:  # those of other methods are passed over
+                raise unknown_name("setting", key, known)
         return Preset(
             Settings.of({key: value for key, value in entries.items() if key in learner}),
             checked_settings(described, {key: value for key, value in entries.items() if key in described}),
@@ -74,30 +76,18 @@ def _check_sections(content: Mapping[str, Any], where: str) -> None:
                     f"{where}, [{section}]: {name} must be a table, and stands in an environment's section only."
                 )
         if section not in sections:
-            hint = did_you_mean(section, sections).replace("'", "[", 1).replace("'", "]", 1)
-            raise InvalidInputError(f"{where} has a section [{section}].{hint} Known: {', '.join(sections)}.")
-
-
-def _check_names(entries: Mapping[str, Any], learner: Mapping[str, Any]) -> None:
-    """Refuse entries that are neither the learner's nor any method's: those of other methods are passed over."""
-    of_methods = [kind.settings() for kind in (*METHODS.values(), FunctionMethod)]
-    for name in entries:
-        if name not in learner and not any(name in described for described in of_methods):
-            raise unknown_name("setting", name, [*learner, *(each for described in of_methods for each in described)])
+            raise InvalidInputError(f"{where}: {unknown_name('section', section, sections)}")
 
 
 def _read(name: str) -> tuple[dict[str, Any], str]:
-    if not isinstance(name, str | Path):
-        raise InvalidInputError(f"preset is {name!r}. Give one of {', '.join(PRESETS)}, or the path of a TOML file.")
     if name in PRESETS:
         return tomllib.loads((files("elbert.experiments") / "data" / f"{name}.toml").read_text("utf-8")), str(name)
-    path = Path(name)
-    if path.suffix != ".toml":
+    if not isinstance(name, str | Path) or Path(name).suffix != ".toml":
         raise InvalidInputError(
             f"No preset is called {name!r}.{did_you_mean(name, PRESETS)} Give one of {', '.join(PRESETS)}, or the path "
             "of a TOML file."
         )
     try:
-        return tomllib.loads(read_text(path)), str(path)
+        return tomllib.loads(read_text(Path(name))), str(name)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(f"{path} is not TOML: {error}.") from error
+        raise InvalidInputError(f"{name} is not TOML: {error}.") from error

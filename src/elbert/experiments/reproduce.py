@@ -1,15 +1,156 @@
-"""`elbert reproduce`: from the names of experiments to their outcomes."""
+"""`elbert reproduce`: from the names of experiments to their outcomes, with the published numbers next to ours."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from elbert.checks import as_whole
 from elbert.experiments.jobs import do_jobs
-from elbert.experiments.paper import Outcome, plans_for
+from elbert.experiments.paper import Experiment, Panel, Series, plans_for
+from elbert.experiments.results import BestPossible, best_possible
+from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.two_trajectories import TwoTrajectories
+from elbert.learning.result import Result
 from elbert.progress import Tell, tell_nobody
+
+MEASURED = ("episodes", "horizon", "reward", "bias", "groups", "train_seconds")  # of a result, what a row holds
+Verdict: TypeAlias = Literal["better", "alike", "worse"]
+CellVerdict: TypeAlias = Literal["dominates", "alike", "mixed", "dominated"]
+
+
+@dataclass(frozen=True)
+class Level:
+    """What the paper reports of a method in an environment: the ends of its curves, and of the bands around them."""
+
+    reward: float
+    reward_lo: float
+    reward_hi: float
+    bias: float
+    bias_lo: float
+    bias_hi: float
+
+
+@dataclass(frozen=True)
+class Published:
+    """The paper's numbers."""
+
+    source: str
+    levels: Mapping[str, Mapping[str, Level]]  # by environment and method
+
+
+@cache
+def published() -> Published:
+    """Read the paper's numbers."""
+    content = json.loads((files("elbert.experiments") / "data" / "published.json").read_text("utf-8"))
+    levels = content["levels"].items()
+    return Published(content["source"], {env: {name: Level(**at) for name, at in each.items()} for env, each in levels})
+
+
+def verdict(ci: Sequence[float], theirs: Sequence[float], *, more_is_better: bool) -> Verdict:
+    """Say "better" where our whole interval lies on the good side of their whole band, "worse" on the other side."""
+    above, below = min(ci) > max(theirs), max(ci) < min(theirs)
+    if above or below:
+        return "better" if above == more_is_better else "worse"
+    return "alike"
+
+
+def cell(reward: Verdict, bias: Verdict) -> CellVerdict:
+    """Both at once: "dominates" if neither is worse and one is better; "dominated" the other way round."""
+    if reward == bias == "alike":
+        return "alike"
+    if "worse" not in (reward, bias):
+        return "dominates"
+    return "dominated" if "better" not in (reward, bias) else "mixed"
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The words on a result next to a published level."""
+
+    reward: Verdict
+    bias: Verdict
+    cell: CellVerdict
+
+
+@dataclass(frozen=True)
+class Row:
+    """One training of an experiment: what was measured and what was published."""
+
+    experiment: str
+    panel: Panel
+    series: Series
+    result: Result | None  # None: the training is missing
+    best: BestPossible | None = None
+
+    @property
+    def published(self) -> Level | None:
+        """What the paper reports of this training."""
+        return published().levels.get(self.panel.env, {}).get(self.series.published or "")
+
+    @property
+    def verdicts(self) -> Verdicts | None:
+        """The words on this row, where both sides have intervals."""
+        theirs, result = self.published, self.result
+        if theirs is None or result is None or result.reward.ci is None or result.worst.bias.ci is None:
+            return None
+        reward = verdict(result.reward.ci, (theirs.reward_lo, theirs.reward_hi), more_is_better=True)
+        bias = verdict(result.worst.bias.ci, (theirs.bias_lo, theirs.bias_hi), more_is_better=False)
+        return Verdicts(reward, bias, cell(reward, bias))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers; `missing` where there is no training."""
+        head = {
+            "experiment": self.experiment,
+            "env": self.panel.env,
+            "panel": self.panel.title,
+            "label": self.series.label,
+            "method": self.series.job.method,
+            "run": self.series.job.name,
+            "published": None if self.published is None else asdict(self.published),
+        }
+        if self.result is None:
+            return head | {"missing": True}
+        content, words = self.result.to_dict(), self.verdicts
+        row = head | {name: content[name] for name in MEASURED}
+        if self.best is not None:
+            row["best"] = asdict(self.best)
+        return row | {"seeds": len(self.result.singles), "verdict": None if words is None else asdict(words)}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an experiment: a row for each training."""
+
+    experiment: Experiment
+    runs: Path  # folder of the runs
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the experiment."""
+        return self.experiment.name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        base = self.experiment.base
+        about = {"experiment": self.name, "preset": base.preset, "seeds": base.seeds, "quick": base.quick}
+        return about | {"rows": [row.to_dict() for row in self.rows]}
+
+
+def outcome_of(experiment: Experiment, runs: Path) -> Outcome:
+    """The trainings' results from the folder of runs; a training that is missing has none."""
+    rows = []
+    for panel in experiment.panels:
+        for series in panel.series:
+            run = RunFolder(runs / series.job.name)
+            result = run.evaluation() if run.path.is_dir() else None
+            best = None if result is None else best_possible(result, run.world)
+            rows.append(Row(experiment.name, panel, series, result, best))
+    return Outcome(experiment, runs, tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -52,4 +193,5 @@ def reproduce(
     plans = plans_for(names, preset=preset, seeds=seeds, envs=envs, quick=quick)
     runs = out / "runs"
     failed = do_jobs([job for plan in plans for job in plan.jobs], runs, workers=workers, progress=progress)
-    return Reproduction(tuple(plan.outcome(runs) for plan in plans), failed)
+    outcomes = (outcome_of(plan, runs) if isinstance(plan, Experiment) else plan for plan in plans)
+    return Reproduction(tuple(outcomes), failed)

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 from elbert.checks import as_seed, as_whole
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.experiments.presets import preset_for
-from elbert.files import FileError
 from elbert.learning import METHODS, Member, Method, MethodLike, Settings, Simulator, get_method
 from elbert.learning.methods import FunctionMethod
 from elbert.learning.settings import settings_of
 
-MOST_SEEDS = 10_000
-"""Members are trained side by side in memory: more than this is a slip of the keyboard."""
+MOST_SEEDS = 10_000  # trained side by side in memory: more is a slip of the keyboard
 
 
 class Request(NamedTuple):
@@ -74,11 +72,12 @@ def resolve(
                 f"The grid names {name!r}. Only coefficients of the method can differ: "
                 f"{', '.join(kind.coefficients()) or 'this one has none'}."
             )
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     return Request(
         settings=complete.adapted(learner),
         method=complete,
         world=base.world | dict(world or {}),
-        members=_members(listed_seeds(seeds), grid),
+        members=[Member(seed, combination) for combination in combinations for seed in listed_seeds(seeds)],
         given=firsts,
     )
 
@@ -89,7 +88,8 @@ def check_names(method: MethodLike, names: Iterable[str]) -> None:
     names = list(names)
     kind = chosen.variant(dict.fromkeys(names))
     learner, own = settings_of(Settings), kind.settings()
-    others = {name for other in _all_methods() for name in (*other.settings(), *other.uses)} - {*own, *kind.uses}
+    forms = [form for each in METHODS.values() for form in (each, *each.variants)]
+    others = {name for form in forms for name in (*form.settings(), *form.uses)} - {*own, *kind.uses}
     for name in names:
         if name in others:
             label = getattr(fields.get("function"), "__name__", kind.name)
@@ -132,17 +132,11 @@ def _check_function(function: Any) -> None:
         return
 
 
-def _all_methods() -> list[type[Method]]:
-    """Every registered method in all its forms."""
-    forms = [form for kind in METHODS.values() for form in (kind, *kind.variants)]
-    return list(dict.fromkeys(forms))
-
-
-def listed_seeds(seeds: int | Sequence[int]) -> list[int]:
-    """The seeds one by one; a number n stands for 0 .. n - 1."""
+def listed_seeds(seeds: int | Sequence[int], first: int = 0) -> list[int]:
+    """The seeds one by one; a number n stands for the first n from `first` on."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         need = f"a whole number from 1 to {MOST_SEEDS}, or a list of seeds"
-        seeds = range(as_whole(seeds, "seeds", need, low=1, high=MOST_SEEDS))
+        seeds = range(first, first + as_whole(seeds, "seeds", need, low=1, high=MOST_SEEDS))
     if isinstance(seeds, str) or not isinstance(seeds, Sequence) or not seeds:
         raise InvalidInputError(f"seeds is {seeds!r}. Give a list of seeds, or how many.")
     listed = [as_seed(seed, "A seed") for seed in seeds]
@@ -151,16 +145,8 @@ def listed_seeds(seeds: int | Sequence[int]) -> list[int]:
     return listed
 
 
-def _members(seeds: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> list[Member]:
-    """Every combination of the grid's values with every seed."""
-    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    return [Member(seed, combination) for combination in combinations for seed in seeds]
-
-
 def check_same_run(stored: dict[str, Any], asked: dict[str, Any], out: Path) -> None:
     """Refuse to go on with a run under other settings."""
-    if not isinstance(stored.get("settings"), dict):
-        raise FileError(f"{out / 'config.json'} is damaged: it holds no settings.")
     flat = [content | content["settings"] | {"settings": None} for content in (stored, asked)]
     for key in flat[1]:
         if flat[0].get(key) != flat[1][key]:

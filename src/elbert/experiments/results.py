@@ -1,18 +1,17 @@
 """One result from the evaluations of several seeds, and what the best possible policy reaches."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from elbert.envs import ENTRIES
 from elbert.errors import ElbertError
 from elbert.exact.frontier import best_reward_at
 from elbert.fairness.bias_inference import Verdict
-from elbert.fairness.rate_intervals import MeanEstimate, mean_interval
+from elbert.fairness.rate_intervals import mean_interval
 from elbert.learning.result import Bias, CriterionResult, Ends, GroupRate, LimitResult, Mean, Result
 
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""On a limit, from the most favourable to the least: the order in which the fairness room lists them."""
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # on a limit, from the most favourable to the least
 
 
 def over_seeds(singles: Sequence[Result], seeds: Sequence[int]) -> Result:
@@ -21,31 +20,29 @@ def over_seeds(singles: Sequence[Result], seeds: Sequence[int]) -> Result:
     One seed: its result. Several: means over seeds, with intervals over seeds (Student's t), because more varies
     from training to training than from episode to episode.
     """
-    first = singles[0]
     if len(singles) == 1:
-        return first
-    reward = mean_interval([single.reward.mean for single in singles])
+        return singles[0]
+    reward, ci = _mean_of([single.reward.mean for single in singles])
+    assert reward is not None, "every evaluation has a reward"
     return replace(
-        first,
-        reward=Mean(reward.mean, _ends(reward)),
+        singles[0],
+        reward=Mean(reward, ci),
         criteria=tuple(_mean_criterion(parts) for parts in zip(*(single.criteria for single in singles), strict=True)),
-        limit=_least_favourable([single.limit for single in singles]),
+        limit=_least_favourable([single.limit for single in singles if single.limit is not None]),
         seeds=tuple(replace(single, seed=seed) for single, seed in zip(singles, seeds, strict=True)),
         report=None,
     )
 
 
 def _mean_criterion(parts: Sequence[CriterionResult]) -> CriterionResult:
-    """One criterion, means over seeds."""
-    bias = _mean_of(part.bias.estimate for part in parts)
-    ends = _ends(bias)
+    estimate, ends = _mean_of([part.bias.estimate for part in parts])
     return CriterionResult(
         criterion=parts[0].criterion,
         bias=Bias(
-            estimate=_value(bias),
-            debiased=_value(_mean_of(part.bias.debiased for part in parts)),
+            estimate=estimate,
+            debiased=_mean_of([part.bias.debiased for part in parts])[0],
             ci=None if ends is None else (max(0.0, ends[0]), ends[1]),  # Student's t does not know that it is >= 0
-            noise_floor=_value(_mean_of(part.bias.noise_floor for part in parts)),
+            noise_floor=_mean_of([part.bias.noise_floor for part in parts])[0],
             left_out=tuple(dict.fromkeys(group for part in parts for group in part.bias.left_out)),
             reliable=all(part.bias.reliable for part in parts),
         ),
@@ -54,40 +51,26 @@ def _mean_criterion(parts: Sequence[CriterionResult]) -> CriterionResult:
 
 
 def _mean_group(rows: Sequence[GroupRate]) -> GroupRate:
-    rate = _mean_of(row.rate for row in rows)
-    return GroupRate(
-        group=rows[0].group,
-        rate=_value(rate),
-        ci=_ends(rate),
-        supply=mean_interval([row.supply for row in rows]).mean,
-        demand=mean_interval([row.demand for row in rows]).mean,
-    )
+    rate, ci = _mean_of([row.rate for row in rows])
+    supply, demand = (mean_interval([getattr(row, name) for row in rows]).mean for name in ("supply", "demand"))
+    return GroupRate(group=rows[0].group, rate=rate, ci=ci, supply=supply, demand=demand)
 
 
-def _least_favourable(limits: Sequence[LimitResult | None]) -> LimitResult | None:
+def _least_favourable(limits: Sequence[LimitResult]) -> LimitResult | None:
     """The limit over seeds: the least favourable verdict, with its p-values, and the mean price."""
-    tested = [limit for limit in limits if limit is not None]
-    if not tested:
+    if not limits:
         return None
-    worst = max(tested, key=lambda limit: (VERDICTS.index(limit.verdict), limit.p_confirm or 0.0))
-    return replace(worst, price=_value(_mean_of(limit.price for limit in tested)))
+    worst = max(limits, key=lambda limit: (VERDICTS.index(limit.verdict), limit.p_confirm or 0.0))
+    return replace(worst, price=_mean_of([limit.price for limit in limits])[0])
 
 
-def _mean_of(values: Iterable[float | None]) -> MeanEstimate | None:
-    """The mean over seeds with its interval; None if the value of one seed is not known."""
-    listed = list(values)
-    numbers = [value for value in listed if value is not None]
-    return mean_interval(numbers) if len(numbers) == len(listed) else None
-
-
-def _value(estimate: MeanEstimate | None) -> float | None:
-    return None if estimate is None else estimate.mean
-
-
-def _ends(estimate: MeanEstimate | None) -> Ends | None:
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return None
-    return estimate.low, estimate.high
+def _mean_of(values: Sequence[float | None]) -> tuple[float | None, Ends | None]:
+    """The mean over seeds and its interval; None if the value of one seed is not known."""
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
+        return None, None
+    mean, low, high = mean_interval(numbers)
+    return mean, None if low is None or high is None else (low, high)
 
 
 @dataclass(frozen=True)
@@ -99,10 +82,6 @@ class BestPossible:
     share: float | None  # reward / best reward, where the best reward is positive: only then it means something
     short: float  # best reward - reward
     parameters: Mapping[str, Any]  # of the world
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
-        return asdict(self)
 
 
 def best_possible(result: Result, world: Mapping[str, Any] | None) -> BestPossible | None:

@@ -1,16 +1,7 @@
 """A run is a folder: configuration, manifest, metrics, checkpoints, agents. It can be read at any moment.
 
-config.json         what was asked for, complete
-manifest.json       versions, platform, command, seeds; how far it is and how it ended
-metrics.csv         a row per iteration and seed
-checkpoints/        the latest training states
-agent.safetensors   the policy of the latest checkpoint (agent-0, agent-1, ... if several seeds train together); under a
-                    limit on the bias, in the end the policy that was chosen
-candidates/         the policies to choose from, under a limit
-evaluation.json     how it did in fresh episodes
-
-The JSON files carry a digest of themselves and are refused if they were edited. All files are written whole except
-metrics.csv, to which rows are added: whole iterations of it count, and a torn last one is left out.
+docs/learning.md lists its files. Those in JSON carry a digest and are refused if they were edited. All are written
+whole except metrics.csv, to which rows are added.
 """
 
 import contextlib
@@ -20,20 +11,21 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from elbert.errors import InvalidInputError
-from elbert.experiments.run_metrics import MetricsFile
+from elbert.experiments.run_metrics import MetricsFile, read_metrics
 from elbert.files import (
     FileError,
     as_path,
     read_bytes,
-    read_json,
     read_sealed,
     read_tensors,
+    record_from,
     remove_begun,
     write_sealed,
     write_tensors,
@@ -43,21 +35,18 @@ from elbert.learning.result import Result
 from elbert.learning.trees import MismatchError
 
 FORMAT = 2
-OLD_FORMAT = 1
-"""Of elbert 0.1.0, whose JSON files have no digests. What it wrote can be read, but not gone on with."""
-
 LOCK = ".lock"
-KEPT = 2
-"""Checkpoints that are kept: if the latest is damaged, there is one before it."""
-
+KEPT = 2  # checkpoints: if the latest is damaged, there is one before it
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 
-REMEDIES = {
-    "config.json": "Put the original back, or train again in another folder.",
+REMEDIES = {  # for a file that was edited
+    "config.json": (
+        "Put the original back, or train again in another folder. A run of elbert 0.1.0 has no digests: read it "
+        "with that version, or load its agent by itself (elbert.load)."
+    ),
     "manifest.json": "Remove it and go on with --resume (resume=True in Python), which writes it again.",
     "evaluation.json": "Remove it; `elbert evaluate` makes it again.",
 }
-"""What to do about a file that was edited."""
 
 
 @contextlib.contextmanager
@@ -115,12 +104,7 @@ class RunFolder:
                 f"{path} is not empty. Go on with the run in it (--resume, or resume=True), or give another folder."
             )
         write_sealed(path / "config.json", {"format": FORMAT, **config})
-        write_sealed(path / "manifest.json", _manifest(config))
-
-    @property
-    def exists(self) -> bool:
-        """Whether a run was begun here."""
-        return (self.path / "config.json").exists()
+        self.note()
 
     @property
     def config(self) -> dict[str, Any]:
@@ -128,28 +112,29 @@ class RunFolder:
         return self._read("config.json")
 
     @property
+    def world(self) -> dict[str, Any] | None:
+        """The world's parameters but for the horizon, which protocols set; None in a user's environment."""
+        parameters = self.config["parameters"]
+        return None if parameters is None else {name: value for name, value in parameters.items() if name != "horizon"}
+
+    @property
     def manifest(self) -> dict[str, Any]:
-        """Where it ran and how it ended."""
-        return self._read("manifest.json")
+        """Where it ran and how it ended; a first one if the run was killed before it had any."""
+        return self._read("manifest.json") if (self.path / "manifest.json").exists() else _manifest(self.config)
 
     def _read(self, name: str) -> dict[str, Any]:
-        old = not self.exists or read_json(self.path / "config.json").get("format", OLD_FORMAT) == OLD_FORMAT
-        return read_sealed(self.path / name, remedy=REMEDIES[name], digest_required=not old)
-
-    def ensure_manifest(self) -> None:
-        """Write a first manifest if the run was killed before it had one."""
-        if not (self.path / "manifest.json").exists():
-            write_sealed(self.path / "manifest.json", _manifest(self.config))
+        self._check_is_there()
+        return read_sealed(self.path / name, remedy=REMEDIES[name])
 
     def note(self, **changes: Any) -> None:
         """Change entries of the manifest."""
         write_sealed(self.path / "manifest.json", self.manifest | {"updated": _now()} | changes)
 
-    def checkpoint(self, trainer: Trainer, agents: Sequence[Agent], *, status: str = "running", **more: Any) -> None:
-        """Write metrics, training state, agents and manifest, in this order; then remove older states.
-
-        The agents are those that the folder shows from now on; `more` are other entries of the manifest.
-        """
+    def checkpoint(
+        self, trainer: Trainer, agents: Sequence[Agent] | None = None, *, status: str = "running", **more: Any
+    ) -> None:
+        """Write metrics, training state, agents (the trainer's, if none are given) and manifest, in this order."""
+        agents = trainer.agents() if agents is None else agents
         self.metrics.write()
         about = {"iteration": trainer.iteration, "seconds": trainer.seconds}
         write_tensors(self.checkpoint_path(trainer.iteration), trainer.stored(), about)
@@ -184,8 +169,7 @@ class RunFolder:
 
     def agents(self) -> list[Agent]:
         """The agents of the latest checkpoint, one per seed."""
-        if not self.path.is_dir():
-            raise FileError(f"There is no run in {self.path}. `elbert runs` lists those that are there.")
+        self._check_is_there()
         paths = self._agents()
         if not paths:
             raise FileError(f"{self.path} holds no agent yet.")
@@ -212,6 +196,10 @@ class RunFolder:
         for path in self._agents():
             digest.update(read_bytes(path))
         return digest.hexdigest()
+
+    def _check_is_there(self) -> None:
+        if not self.path.is_dir():
+            raise FileError(f"There is no run in {self.path}. `elbert runs` lists those that are there.")
 
     def checkpoint_path(self, iteration: int) -> Path:
         """Where the training state after an iteration is."""
@@ -246,3 +234,52 @@ def _manifest(config: dict[str, Any]) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run at a glance."""
+
+    path: Path
+    env: str = "?"
+    method: str = "?"
+    preset: str = "?"
+    seeds: tuple[int, ...] = ()
+    status: str = "damaged"  # or running, finished, stopped (by a callback), interrupted, failed, killed
+    iteration: int = 0
+    iterations: int = 0
+    seconds: float = 0.0
+    reward: float | None = None  # of the evaluation, else of the last iteration; means over seeds
+    bias: float | None = None
+    evaluated: bool = False
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {**vars(self), "path": str(self.path), "seeds": list(self.seeds)}
+
+
+def find_runs(folder: Path) -> Iterator[RunSummary]:
+    """The runs in a folder and the folders below it, by name."""
+    if not as_path(folder, "The folder").is_dir():
+        raise FileError(f"There is no folder {folder}. Runs are kept in `runs` unless --out says otherwise.")
+    for config in sorted(folder.glob("**/config.json")):
+        if (config.parent / "manifest.json").exists():
+            yield summarise(config.parent)
+
+
+def summarise(path: Path) -> RunSummary:
+    """Look at a run. What cannot be read makes it a damaged one, with the reason."""
+    run = RunFolder(path)
+    try:
+        manifest, evaluation = run.manifest, run.evaluation()
+        if manifest["status"] == "running" and manifest["host"] == socket.gethostname() and not has_writer(path):
+            manifest["status"] = "killed"  # a run on another machine is believed: nothing is known of it here
+        level: dict[str, Any] = {"evaluated": evaluation is not None}
+        if evaluation is not None:
+            level |= {"reward": evaluation.reward.mean, "bias": evaluation.worst.bias.estimate}
+        elif columns := read_metrics(path):
+            level |= {name: float(columns[name][-1].mean()) for name in ("reward", "bias")}
+        return record_from(RunSummary, run.config | manifest | level | {"path": path})
+    except FileError as error:
+        return RunSummary(path=path, reason=str(error))

@@ -1,8 +1,4 @@
-"""The metrics of a run, metrics.csv: a row per iteration and seed, added as the training goes on.
-
-Whole iterations count. A writer that was killed can leave a torn last one: readers leave it out, and a run that goes on
-removes it.
-"""
+"""The metrics of a run, metrics.csv: a row per iteration and seed. A torn last iteration is left out."""
 
 import csv
 import io
@@ -12,12 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from elbert.errors import ElbertError
 from elbert.files import FileError, append_lines, read_text, write_whole
 from elbert.learning import Iteration, Metrics
 
 NAME = "metrics.csv"
-NEEDED = ("iteration", "steps", "seed", "reward", "bias", "episodes")
-"""Columns without which the file is damaged."""
+NEEDED = ("iteration", "steps", "seed", "reward", "bias", "episodes")  # without which the file is damaged
 
 
 class MetricsFile:
@@ -104,3 +100,29 @@ def metric_row(every: Metrics, member: int) -> dict[str, Any]:
         row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(values)}
     last = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "explained_variance")
     return row | {"episodes": int(metrics.episodes)} | {name: float(getattr(metrics, name)) for name in last}
+
+
+class TensorBoard:
+    """A callback that writes every iteration's metrics into a folder that TensorBoard reads. It needs an extra."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise ElbertError(
+                "TensorBoard output needs tensorboardX. Install it: pip install elbert[tensorboard]."
+            ) from error
+        self._folder, self._make = folder, SummaryWriter
+        self._writers: dict[int, SummaryWriter] = {}
+
+    def __call__(self, iteration: Iteration) -> None:
+        """Add one iteration."""
+        members = iteration.trainer.members
+        for i, member in enumerate(members):
+            if i not in self._writers:
+                folder = self._folder / f"seed-{member.seed}-{i}" if len(members) > 1 else self._folder
+                self._writers[i] = self._make(str(folder))
+            for name, value in metric_row(iteration.metrics, i).items():
+                if value != "":
+                    self._writers[i].add_scalar(name, value, iteration.steps)
+            self._writers[i].flush()

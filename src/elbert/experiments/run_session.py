@@ -17,7 +17,7 @@ import numpy as np
 from elbert.errors import ElbertError
 from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.resolve import check_same_run
-from elbert.experiments.run_folder import OLD_FORMAT, RunFolder, only_writer
+from elbert.experiments.run_folder import RunFolder, only_writer
 from elbert.experiments.run_metrics import read_metrics
 from elbert.files import FileError
 from elbert.learning import Agent, Callback, DivergedError, Iteration, Metrics, Trainer
@@ -42,7 +42,6 @@ class RunSession:
     def __init__(self, trainer: Trainer, *, callbacks: Sequence[Callback], progress: Tell, folder: Path | None) -> None:
         self.trainer, self.callbacks, self.progress = trainer, callbacks, progress
         self.candidates = None if trainer.method.policy_choice is None else Candidates(trainer, folder)
-        self.run = None if folder is None else RunFolder(folder)
         self._signals: list[int] = []  # that asked to stop
 
     def train(self) -> list[Agent]:
@@ -54,25 +53,21 @@ class RunSession:
         assert agents is not None, "nobody listens to signals here"
         return agents
 
-    def train_in_folder(self, config: dict[str, Any], *, resume: bool) -> list[Agent]:
-        """Do the same in the run's folder, with a word in the manifest about how it ended.
-
-        To resume is to go on with a run that is there; what is finished there is read.
-        """
-        run = self._folder
+    def train_in_folder(self, run: RunFolder, config: dict[str, Any], *, resume: bool) -> list[Agent]:
+        """Do the same in a run's folder, from where it stands if it is resumed; the manifest says how it ended."""
         with only_writer(run.path):
-            if resume and run.exists:
-                agents = self._resume(config)
+            if resume and (run.path / "config.json").exists():
+                agents = self._resume(run, config)
                 if agents is not None:
                     return agents
             else:
                 run.create(config)
-                self._checkpoint()
+                run.checkpoint(self.trainer)
             try:
                 with asked_to_stop() as self._signals:
-                    return self._iterate_and_keep()
+                    return self._iterate_and_keep(run)
             except DivergedError as error:
-                self._checkpoint("failed", reason=str(error))
+                run.checkpoint(self.trainer, status="failed", reason=str(error))
                 path = run.checkpoint_path(self.trainer.iteration)
                 raise DivergedError(f"{error} The last good state is in {path}.") from error
             except FileError as error:
@@ -86,18 +81,9 @@ class RunSession:
                 run.note(status="failed", reason=f"{type(error).__name__}: {error}")
                 raise
 
-    def _resume(self, config: dict[str, Any]) -> list[Agent] | None:
+    def _resume(self, run: RunFolder, config: dict[str, Any]) -> list[Agent] | None:
         """Put the latest state back; the agents of a run that is finished."""
-        run = self._folder
-        stored = run.config
-        if stored.pop("format", OLD_FORMAT) == OLD_FORMAT:
-            raise FileError(
-                f"The run in {run.path} was written by elbert 0.1.0, and this version cannot go on with it. Its policy "
-                "can still be loaded, evaluated and compared. Train again in another folder, or go on with "
-                "elbert 0.1.0."
-            )
-        check_same_run(stored, config, run.path)
-        run.ensure_manifest()
+        check_same_run(run.config, config, run.path)
         manifest = run.manifest
         if manifest["status"] == "finished" and manifest["iteration"] == self.trainer.iterations:
             agents, trained = run.agents(), self.trainer.agents()
@@ -114,31 +100,31 @@ class RunSession:
         run.note(status="running", reason="", process=os.getpid(), host=socket.gethostname())
         return None
 
-    def _iterate_and_keep(self) -> list[Agent]:
+    def _iterate_and_keep(self, run: RunFolder) -> list[Agent]:
         """Do the iterations and the choice, and write on the way what a killed run needs to go on."""
         saved = written = time.monotonic()
         for iteration in self.trainer:
-            self._folder.metrics.record(iteration)
+            run.metrics.record(iteration)
             if self._tell(iteration) or self._signals:
                 break
             now = time.monotonic()
             if now - saved >= CHECKPOINT_SECONDS:
                 saved = written = now
-                self._checkpoint()
+                run.checkpoint(self.trainer)
             elif now - written >= METRICS_SECONDS:
                 written = now
-                self._folder.metrics.write()
-        return self._end()
+                run.metrics.write()
+        return self._end(run)
 
-    def _end(self) -> list[Agent]:
+    def _end(self, run: RunFolder) -> list[Agent]:
         """Choose the policies and write them, unless a signal comes before they are chosen."""
-        out, done, total = self._folder.path, self.trainer.iteration, self.trainer.iterations
+        out, done, total = run.path, self.trainer.iteration, self.trainer.iterations
         if self.candidates is not None and not self._signals:
-            self._checkpoint()  # choosing takes a while, in which the process may be killed
+            run.checkpoint(self.trainer)  # choosing takes a while, in which the process may be killed
         agents = None if self._signals else self._choose()
         if agents is None:
             name = signal.Signals(self._signals[0]).name
-            self._checkpoint("interrupted", reason=f"signal {name}")
+            run.checkpoint(self.trainer, status="interrupted", reason=f"signal {name}")
             before = ", before its policy was chosen" if done == total and self.candidates is not None else ""
             raise InterruptedRunError(
                 f"Stopped by {name} after iteration {done} of {total}{before}; everything is saved in {out}. Go on "
@@ -146,7 +132,7 @@ class RunSession:
                 self._signals[0],
             )
         stopped = f"a callback stopped it after iteration {done} of {total}" if done < total else ""
-        self._checkpoint("stopped" if stopped else "finished", agents, reason=stopped)
+        run.checkpoint(self.trainer, agents, status="stopped" if stopped else "finished", reason=stopped)
         if self._signals:  # it came too late to stop anything, but whatever follows the training must not begin
             raise InterruptedRunError(
                 f"Stopped after the training had ended. Its policy is in {out}; `elbert evaluate` evaluates it.",
@@ -158,15 +144,8 @@ class RunSession:
         """Tell everybody about an iteration; returns whether a callback wants to stop."""
         if self.candidates is not None:
             self.candidates.collect(iteration)
-        self.progress(
-            Progress(
-                activity="training",
-                done=iteration.iteration,
-                total=iteration.iterations,
-                unit="iterations",
-                facts=_facts(iteration.metrics),
-            )
-        )
+        facts = _facts(iteration.metrics)
+        self.progress(Progress("training", iteration.iteration, iteration.iterations, "iterations", facts))
         return any([callback(iteration) is False for callback in self.callbacks])  # noqa: C419 - all are called
 
     def _choose(self) -> list[Agent] | None:
@@ -174,15 +153,6 @@ class RunSession:
         if self.candidates is None:
             return self.trainer.agents()
         return self.candidates.choose(self.progress, stop=lambda: bool(self._signals))
-
-    def _checkpoint(self, status: str = "running", agents: Sequence[Agent] | None = None, **more: Any) -> None:
-        agents = self.trainer.agents() if agents is None else agents
-        self._folder.checkpoint(self.trainer, agents, status=status, **more)
-
-    @property
-    def _folder(self) -> RunFolder:
-        assert self.run is not None, "a session without a folder writes nothing"
-        return self.run
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def train_many(
                 "iterations": trainer.iterations,
                 "settings": trainer.settings.to_dict() | trainer.method.to_dict(),
             }
-            agents = session.train_in_folder(json.loads(json.dumps(config)), resume=resume)
+            agents = session.train_in_folder(RunFolder(folder), json.loads(json.dumps(config)), resume=resume)
         if warning := trainer.warning():
             logging.getLogger("elbert").warning(warning)
         return agents
@@ -116,10 +116,7 @@ def train_many(
 def load(path: str | Path, *, seed: int | None = None, member: int | None = None) -> Agent:
     """Read an agent from its file or from a run's folder. Loading runs no code; a damaged file is refused by name.
 
-    Args:
-        path: path of the file or the folder.
-        seed: the agent's seed, where several seeds were trained together.
-        member: the agent's place, from 0, where coefficients were trained together.
+    Of several seeds that were trained together, say which `seed`; of several coefficients, which `member`, from 0.
     """
     path = as_path(path)
     if not path.is_dir():

@@ -5,10 +5,8 @@ A bank decides on loans at two steps. At the first it meets 1 blue and 100 red a
 applicant is approved differs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,45 +41,34 @@ TRAJECTORY_B = Trajectory("B", np.array([[0.0, 1.0], [100.0, 0.0]]), np.array([[
 class Reading:
     """What each notion says of one trajectory."""
 
-    trajectory: Trajectory
-    difference: float  # sum of step-wise differences (Wen 2021, Chi 2022)
-    squared_difference: float  # sum of squared step-wise differences (Yin 2023)
-    rates: Floats  # [groups] long-term benefit rates
-    bias: float  # their difference
-    stepwise_weights: Floats  # [steps, groups] what one decision weighs, divided step by step
-    long_term_weights: Floats  # [steps, groups] what one decision weighs, added up first
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dicts."""
-        return {
-            "trajectory": self.trajectory.name,
-            "groups": list(GROUPS),
-            "steps": list(STEPS),
-            "approved": self.trajectory.supply.tolist(),
-            "applicants": self.trajectory.demand.tolist(),
-            "stepwise_difference": self.difference,
-            "stepwise_squared_difference": self.squared_difference,
-            "long_term_benefit_rates": self.rates.tolist(),
-            "long_term_bias": self.bias,
-            "weight_of_a_decision": {
-                "step-wise": self.stepwise_weights.tolist(),
-                "long-term": self.long_term_weights.tolist(),
-            },
-        }
+    trajectory: str
+    groups: tuple[str, ...]
+    steps: tuple[str, ...]
+    approved: list[list[float]]  # [steps, groups]
+    applicants: list[list[float]]  # [steps, groups]
+    stepwise_difference: float  # sum of step-wise differences (Wen 2021, Chi 2022)
+    stepwise_squared_difference: float  # sum of squared step-wise differences (Yin 2023)
+    long_term_benefit_rates: list[float]  # [groups]
+    long_term_bias: float  # their difference
+    weight_of_a_decision: dict[str, list[list[float]]]  # [steps, groups] divided step by step, or added up first
 
 
 def read(trajectory: Trajectory) -> Reading:
     """Apply all notions to one trajectory."""
     supply, demand = trajectory.supply, trajectory.demand
     rates = np.asarray(long_term_benefit_rate(supply, demand))
+    kinds: tuple[Literal["step-wise", "long-term"], ...] = ("step-wise", "long-term")
     return Reading(
-        trajectory=trajectory,
-        difference=float(stepwise_difference(supply, demand)),
-        squared_difference=float(stepwise_squared_difference(supply, demand)),
-        rates=rates,
-        bias=float(bias(rates)),
-        stepwise_weights=np.asarray(decision_weights(demand, aggregation="step-wise")),
-        long_term_weights=np.asarray(decision_weights(demand, aggregation="long-term")),
+        trajectory=trajectory.name,
+        groups=GROUPS,
+        steps=STEPS,
+        approved=supply.tolist(),
+        applicants=demand.tolist(),
+        stepwise_difference=float(stepwise_difference(supply, demand)),
+        stepwise_squared_difference=float(stepwise_squared_difference(supply, demand)),
+        long_term_benefit_rates=rates.tolist(),
+        long_term_bias=float(bias(rates)),
+        weight_of_a_decision={kind: np.asarray(decision_weights(demand, aggregation=kind)).tolist() for kind in kinds},
     )
 
 
@@ -92,18 +79,7 @@ class TwoTrajectories:
     readings: tuple[Reading, ...] = field(default_factory=lambda: (read(TRAJECTORY_A), read(TRAJECTORY_B)))
     name: str = "temporal"
     jobs: tuple[Job, ...] = ()
-    envs: tuple[str, ...] = ()
-
-    def within(self, envs: Sequence[str]) -> "TwoTrajectories":
-        """The same: no environment is left out."""
-        del envs
-        return self
-
-    def outcome(self, runs: Path) -> "TwoTrajectories":
-        """The readings; there are no runs."""
-        del runs
-        return self
 
     def to_dict(self) -> list[dict[str, Any]]:
         """A list of what is said of each trajectory."""
-        return [reading.to_dict() for reading in self.readings]
+        return [asdict(reading) for reading in self.readings]

@@ -10,8 +10,8 @@ from elbert.fairness.benefit_report import BenefitReport, benefit_report
 from elbert.fairness.bias_inference import BiasTest
 from elbert.fairness.notions import Notion
 from elbert.fairness.rate_intervals import mean_interval
+from elbert.files import record_from
 from elbert.learning.simulators import Episodes
-from elbert.records import record_from
 from elbert.tables import interval
 
 IN_FILES = (

@@ -1,16 +1,14 @@
 """The frontier as a table and a picture: the most reward within each limit on the bias."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elbert.exact.frontier import Frontier
-from elbert.exact.world_frontiers import FrontierPoint
 from elbert.files import write_json
-from elbert.report.curves import labels_of
-from elbert.report.scatter import Point, draw_scatter
+from elbert.report.charts import Point, draw_scatter
 from elbert.report.style import INK, draw_figure
-from elbert.tables import Column, Page, Part, Table, number
+from elbert.tables import Column, Page, Part, Table, columns, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,63 +20,42 @@ def frontier_page(found: Frontier) -> Page:
     parts: list[Part] = [f"# {found.env}, episodes of {found.horizon} steps"]
     if found.points:
         title = "most reward / step" if found.points[0].rates is not None else "reward / step at most"
-        parts.append(_table(("bias at most", title, "proven bound", "rates", "price of bias"), map(_row, found.points)))
+        shown = columns("bias at most", title, "proven bound", "rates", "price of bias", right=True)
+        rows = []
+        for point in found.points:
+            limit = "no limit" if point.max_bias is None else f"{point.max_bias:g}"
+            rates = " ".join(number(rate) for row in point.rates or () for rate in row)
+            levels = number(point.reward, 5), number(point.bound, 5)
+            rows.append((limit, *levels, rates, number(point.price, unknown="")))
+        parts.append(Table(shown, tuple(rows)))
     if found.rules:
+        shown = (Column("rule"), *columns("reward / step", "bias", "", right=True))
         rows = (
-            (
-                rule.rule,
-                number(rule.reward),
-                number(rule.bias),
-                "simulated" if rule.simulated else "expected",
-            )
+            (rule.rule, number(rule.reward), number(rule.bias), "simulated" if rule.simulated else "expected")
             for rule in found.rules
         )
-        parts.append(_table(("rule", "reward / step", "bias", ""), rows))
+        parts.append(Table(shown, tuple(rows)))
     return Page((*parts, found.note))
-
-
-def _row(point: FrontierPoint) -> tuple[str, ...]:
-    rates = () if point.rates is None else (z for row in point.rates for z in row)
-    return (
-        "no limit" if point.max_bias is None else f"{point.max_bias:g}",
-        number(point.reward, 5),
-        number(point.bound, 5),
-        " ".join(number(z) for z in rates),
-        number(point.price, unknown=""),
-    )
-
-
-def _table(headings: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
-    """Every column but one of rules' names holds numbers."""
-    return Table(tuple(Column(heading, right=heading != "rule") for heading in headings), tuple(rows))
 
 
 def write_frontier(
     found: Frontier, folder: Path, *, points: Sequence[Point] = (), theirs: Sequence[Point] = ()
 ) -> list[Path]:
-    """Write `frontier-ENV.json`, and the figure as PNG and SVG.
+    """Write `frontier-ENV.json`, and the figure as PNG and SVG, into a folder.
 
-    Args:
-        found: the frontier.
-        folder: where the files go.
-        points: trained agents to show together with the rules.
-        theirs: published points, drawn hollow and joined to ours of the same label.
+    `points` are trained agents to show together with the rules; `theirs` are published points, which are drawn hollow
+    and joined to ours of the same label.
     """
     data = folder / f"frontier-{found.env}.json"
     write_json(data, found.to_dict())
-    shown = [*points, *rule_points(found)]
-    if not shown and not found.points:
-        return [data]
-    height = 3.6 + 0.1 * len(shown)
-    path = folder / f"frontier-{found.env}"
-    return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), (5.8, height), path)]
-
-
-def rule_points(found: Frontier) -> list[Point]:
-    """The rules of a frontier, for a scatter plot."""
-    return [
+    rules = [
         Point(rule.rule.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if rule.bias is not None
     ]
+    shown = [*points, *rules]
+    if not shown and not found.points:
+        return [data]
+    size, path = (5.8, 3.6 + 0.1 * len(shown)), folder / f"frontier-{found.env}"
+    return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), size, path)]
 
 
 def draw_frontier(
@@ -92,7 +69,7 @@ def draw_frontier(
         if other.label not in {point.label for point in points}:
             axes.plot(other.bias, other.reward, "o", mfc="white", mec=INK, ms=6, label=other.label, zorder=2)
     axes.set_title(f"{found.env}, {found.horizon} steps")
-    handles, labels = labels_of(axes)
+    handles, labels = axes.get_legend_handles_labels()
     title = "hollow: published" if theirs else None
     figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title, title_fontsize=9)
 

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from elbert.progress import Progress
@@ -17,11 +16,7 @@ PART_BETWEEN_LINES = 1 / 20
 
 
 class ProgressDisplay:
-    """Shows how far a piece of work is, on stderr, under a title. It is told by being called with a `Progress`.
-
-    with ProgressDisplay("elbert-po on lending") as display:
-        train_many("lending", progress=display)
-    """
+    """A context that shows, under a title on stderr, each `Progress` that it is called with."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self.title, self.stream = title, stream or sys.stderr
@@ -44,9 +39,7 @@ class ProgressDisplay:
             self._write("starting ...")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -81,13 +74,8 @@ class ProgressDisplay:
             return Text(f"{self.title}: starting ... {_duration(seconds)}")
         line = Table.grid(padding=(0, 2, 0, 0))
         bar = ProgressBar(total=progress.total, completed=progress.done, width=20, pulse=progress.total is None)
-        line.add_row(
-            Text(progress.activity),
-            bar,
-            Text(self._count(progress)),
-            Text(_duration(seconds)),
-            Text(self._left(progress)),
-        )
+        after = (self._count(progress), _duration(seconds), self._left(progress))
+        line.add_row(Text(progress.activity), bar, *(Text(part) for part in after))
         return Group(Text(self.title, style="bold"), line, *([Text(progress.facts)] if progress.facts else []))
 
     def _count(self, progress: Progress) -> str:

@@ -3,35 +3,38 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elbert.experiments.paper import Outcome, Panel
-from elbert.experiments.published import Row, published
-from elbert.experiments.reproduce import Reproduction
+from elbert.experiments.paper import Panel
+from elbert.experiments.reproduce import Outcome, Reproduction, Row, published
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.two_trajectories import TwoTrajectories
 from elbert.files import write_json, write_whole
-from elbert.report.curves import SMOOTHED, draw_curve, extremes, labels_of, read_curve, smoothed
+from elbert.report.charts import (
+    SMOOTHED,
+    Point,
+    draw_curve,
+    draw_scatter,
+    extremes,
+    point_of,
+    read_curve,
+    smoothed,
+)
 from elbert.report.frontier import draw_frontier_line
-from elbert.report.results import frontier_behind, nearness, rates_of
-from elbert.report.scatter import Point, draw_scatter, point_of
+from elbert.report.pages import frontier_behind, levels, rates_of
 from elbert.report.style import BLUE, VERMILION, draw_figure
-from elbert.report.two_trajectories import trajectories_page, write_trajectories
-from elbert.tables import Column, Page, Table, interval, number
+from elbert.report.two_trajectories import EXPLANATION, trajectories_table, write_trajectories
+from elbert.tables import Column, Page, Part, Table, columns, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = (
-    Column("environment"),
-    Column("training"),
-    Column("published reward / bias"),
+    *columns("environment", "training", "published reward / bias"),
     Column("reward per step", right=True),
     Column("95 % interval", right=True, detail=True),
-    Column("of best", right=True),
-    Column("bias", right=True),
+    *columns("of best", "bias", right=True),
     Column("95 % interval", right=True, detail=True),
     Column("noise floor", right=True),
-    Column("rates", right=True, detail=True),
-    Column("demand per step", right=True, detail=True),
+    *columns("rates", "demand per step", right=True, detail=True),
     Column("verdict"),
     Column("on reward, on bias", detail=True),
     Column("seconds", right=True, detail=True),
@@ -40,11 +43,13 @@ COLUMNS = (
 
 def reproduction_page(reproduction: Reproduction) -> Page:
     """All experiments for a terminal."""
-    pages = (
-        trajectories_page(outcome) if isinstance(outcome, TwoTrajectories) else experiment_page(outcome)
-        for outcome in reproduction.outcomes
-    )
-    return Page(tuple(part for page in pages for part in page.parts))
+    parts: list[Part] = []
+    for outcome in reproduction.outcomes:
+        if isinstance(outcome, TwoTrajectories):
+            parts += [trajectories_table(outcome), EXPLANATION]
+        else:
+            parts += [f"# {outcome.experiment.title}", experiment_table(outcome).brief()]
+    return Page(tuple(parts))
 
 
 def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
@@ -61,26 +66,17 @@ def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
     return written
 
 
-def experiment_page(outcome: Outcome) -> Page:
-    """One experiment for a terminal."""
-    return Page((f"# {outcome.experiment.title}", experiment_table(outcome).brief()))
-
-
 def write_experiment(outcome: Outcome, out: Path) -> list[Path]:
     """Write `<name>.md`, `<name>.json` and the figure as PNG and SVG; returns the paths."""
     experiment, path = outcome.experiment, out / outcome.name
-    figures: list[Path] = []
-    if any(row.result is not None for row in outcome.rows):
-        if experiment.picture == "extreme groups":
-            size = (3.2 * len(experiment.panels) + 0.4, 9.5)
-            figures = draw_figure(lambda figure: _draw_extreme_groups(figure, outcome), size, path)
-        else:
-            size = (10.5, 2.5 * len(experiment.panels) + 0.6)
-            figures = draw_figure(lambda figure: _draw_levels(figure, outcome), size, path)
+    draw, size = _draw_levels, (10.5, 2.5 * len(experiment.panels) + 0.6)
+    if experiment.picture == "extreme groups":
+        draw, size = _draw_extreme_groups, (3.2 * len(experiment.panels) + 0.4, 9.5)
+    there = any(row.result is not None for row in outcome.rows)
+    figures = draw_figure(lambda figure: draw(figure, outcome), size, path) if there else []
     data, table = out / f"{outcome.name}.json", out / f"{outcome.name}.md"
     source = {"source": published().source} if any(row.published for row in outcome.rows) else {}
-    content = outcome.to_dict()
-    write_json(data, {"experiment": outcome.name, "figure": experiment.figure} | source | content)
+    write_json(data, {"experiment": outcome.name, "figure": experiment.figure} | source | outcome.to_dict())
     write_whole(table, markdown(outcome, drawn=bool(figures)))
     return [table, data, *figures]
 
@@ -117,26 +113,21 @@ def _notes(outcome: Outcome) -> list[str]:
 
 def experiment_table(outcome: Outcome) -> Table:
     """Every training, with the published numbers next to ours."""
-    panels = [row.panel for row in outcome.rows]
+    panels = [row.panel.title for row in outcome.rows]
     sections = tuple(place for place in range(len(panels) - 1) if panels[place] != panels[place + 1])
     return Table(COLUMNS, tuple(cells(row) for row in outcome.rows), sections=sections)
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
-    theirs, result, words = row.published, row.result, row.verdict
-    head = (row.panel, row.label, "" if theirs is None else f"{theirs.reward:.3f} / {theirs.bias:.3f}")
+    theirs, result, words = row.published, row.result, row.verdicts
+    head = (row.panel.title, row.series.label, "" if theirs is None else f"{theirs.reward:.3f} / {theirs.bias:.3f}")
     if result is None:
         return (*head, "not there", *[""] * (len(COLUMNS) - len(head) - 1))
-    bias = result.worst.bias
     return (
         *head,
-        number(result.reward.mean),
-        interval(*(result.reward.ci or (None, None))),
-        nearness(row.best),
-        number(bias.estimate),
-        interval(*(bias.ci or (None, None))),
-        number(bias.noise_floor),
+        *levels(result, row.best),
+        number(result.worst.bias.noise_floor),
         rates_of(result),
         " ".join(f"{group.demand:.3g}" for group in result.worst.groups),
         "" if words is None else words.cell,
@@ -154,25 +145,20 @@ def _draw_levels(figure: "Figure", outcome: Outcome) -> None:
         for i, row in enumerate(rows):
             if row.result is None:
                 continue
-            curve = read_curve(RunFolder(outcome.runs / row.run))
-            for axes, column in ((line[0], "reward"), (line[1], "bias")):
-                draw_curve(axes, curve, column, i, row.label, part=SMOOTHED)
-        results = [(row.label, row.result, row.best) for row in rows if row.result is not None]
+            curve = read_curve(RunFolder(outcome.runs / row.series.job.name))
+            draw_curve(line[0], line[1], curve, i, row.series.label, part=SMOOTHED)
+        results = [(row.series.label, row.result, row.best) for row in rows if row.result is not None]
         points = [point for label, result, _ in results if (point := point_of(label, result)) is not None]
-        theirs = [Point(row.label, row.published.bias, row.published.reward) for row in rows if row.published]
+        theirs = [Point(row.series.label, row.published.bias, row.published.reward) for row in rows if row.published]
         draw_scatter(line[2], points, theirs=theirs, front=False)
         best = frontier_behind([(result, best) for _, result, best in results], points)
         if best is not None:
             draw_frontier_line(line[2], best)
-        line[0].set(ylabel="reward per step\n(more is better)", xlabel="million steps")
-        line[1].set(ylabel="bias of rollouts\n(less is better)", xlabel="million steps")
-        line[1].set_ylim(bottom=0)
-        line[2].set(ylabel="reward per step\n(more is better)")
-        line[0].set_title(panel.title)
-        line[1].set_title("over training")
-        line[2].set_title("evaluated")
+        line[0].set(title=panel.title, ylabel="reward per step\n(more is better)")
+        line[1].set(title="over training", ylabel="bias of rollouts\n(less is better)")
+        line[2].set(title="evaluated", ylabel="reward per step\n(more is better)")
         line[3].set_axis_off()
-        handles, labels = labels_of(line[0])
+        handles, labels = line[0].get_legend_handles_labels()
         if best is not None:
             handles, labels = [*handles, line[2].lines[-1]], [*labels, str(line[2].lines[-1].get_label())]
         title = "hollow: published" if theirs else None
@@ -182,7 +168,7 @@ def _draw_levels(figure: "Figure", outcome: Outcome) -> None:
 def _draw_extreme_groups(figure: "Figure", outcome: Outcome) -> None:
     """A row per method, a column per environment; supply solid, demand dashed."""
     panels = outcome.experiment.panels
-    methods = list(dict.fromkeys(row.label for row in outcome.rows))
+    methods = list(dict.fromkeys(row.series.label for row in outcome.rows))
     grid = figure.subplots(len(methods), len(panels), squeeze=False, sharex="col")
     lines = (
         ("supply_most", "supply, most advantaged", BLUE, "-", "o"),
@@ -196,22 +182,19 @@ def _draw_extreme_groups(figure: "Figure", outcome: Outcome) -> None:
             if row.result is None:
                 axes.set_axis_off()
                 continue
-            curve = extremes(read_curve(RunFolder(outcome.runs / row.run)))
+            curve = extremes(read_curve(RunFolder(outcome.runs / row.series.job.name)))
             for name, label, colour, style, marker in lines:
-                values = smoothed(curve[name]).mean(axis=1)
-                steps = curve["steps"].mean(axis=1) / 1e6
-                every = max(1, len(steps) // 6)
-                axes.plot(
-                    steps, values, color=colour, ls=style, marker=marker, markevery=every, ms=3.5, lw=1.2, label=label
-                )
+                values, steps = smoothed(curve[name]).mean(axis=1), curve["steps"].mean(axis=1) / 1e6
+                look = {"color": colour, "ls": style, "marker": marker, "markevery": max(1, len(steps) // 6)}
+                axes.plot(steps, values, ms=3.5, lw=1.2, label=label, **look)
             axes.set_ylim(bottom=0)
-            axes.set_title(f"{panel.title}, {row.label}")
+            axes.set_title(f"{panel.title}, {row.series.label}")
             if r == len(methods) - 1:
                 axes.set_xlabel("million steps")
             if c == 0:
                 axes.set_ylabel("per step")
-    figure.legend(*labels_of(grid[0][0]), loc="outside lower center", ncols=2)
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
 def _rows_of(panel: Panel, outcome: Outcome) -> list[Row]:
-    return [row for row in outcome.rows if (row.env, row.panel) == (panel.env, panel.title)]
+    return [row for row in outcome.rows if row.panel == panel]

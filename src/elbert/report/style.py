@@ -1,10 +1,7 @@
-"""One look for all figures: safe for colour-blind readers, readable in greyscale, the same everywhere.
+"""One look for all figures: Okabe and Ito's colours, and hatches and markers that say the same in greyscale."""
 
-The colours are those of Okabe and Ito's palette, chosen so that their lightness differs too; hatches and labels carry
-the same information once more.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,42 +37,39 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def draw_figure(draw: Callable[["Figure"], None], size: tuple[float, float], path: Path) -> list[Path]:
-    """Draw with the house style and write PNG and SVG, each whole; the same figure gives the same bytes.
-
-    `draw` fills an empty figure of this size in inches; suffixes are added to the path.
-    """
+@contextmanager
+def _drawn(draw: Callable[["Figure"], None], size: tuple[float, float], layout: Any = None) -> Iterator["Figure"]:
+    """A figure of this size in inches that `draw` has filled, in the house style."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size, dpi=100, layout=layout)
         FigureCanvasAgg(figure)
         draw(figure)
-        written = []
+        yield figure
+
+
+def draw_figure(draw: Callable[["Figure"], None], size: tuple[float, float], path: Path) -> list[Path]:
+    """Write a figure as PNG and SVG under this path with suffixes; the same figure gives the same bytes."""
+    written = []
+    with _drawn(draw, size, "constrained") as figure:
         for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": "elbert"})):
             buffer = BytesIO()
             figure.savefig(buffer, format=suffix[1:], dpi=160, metadata=metadata)
-            target = path.with_name(path.name + suffix)
-            write_whole(target, buffer.getvalue())
-            written.append(target)
+            written.append(path.with_name(path.name + suffix))
+            write_whole(written[-1], buffer.getvalue())
     return written
 
 
-def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float], dpi: int = 100) -> "np.ndarray[Any, Any]":
-    """Draw with the house style into an array of pixels, [height, width, 3] uint8."""
-    import matplotlib as mpl
+def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float]) -> "np.ndarray[Any, Any]":
+    """A figure as an array of pixels, [height, width, 3] uint8."""
     import numpy as np
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=size, dpi=dpi)
-        canvas = FigureCanvasAgg(figure)
-        draw(figure)
-        canvas.draw()
-        return np.array(canvas.buffer_rgba())[..., :3].copy()
+    with _drawn(draw, size) as figure:
+        figure.canvas.draw()
+        return np.array(figure.canvas.buffer_rgba())[..., :3].copy()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def series_style(i: int) -> dict[str, Any]:

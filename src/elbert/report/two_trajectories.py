@@ -1,7 +1,7 @@
 """Table and picture of the paper's motivating example."""
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elbert.experiments.two_trajectories import GROUPS, STEPS, Reading, TwoTrajectories
-from elbert.files import write_whole
+from elbert.files import write_json, write_whole
 from elbert.report.style import BLUE, GREY, INK, VERMILION, draw_figure
-from elbert.tables import Column, Page, Table, number
+from elbert.tables import Column, Table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = {"blue": BLUE, "red": VERMILION}
-HATCHES = {"blue": "", "red": "///"}
+LOOKS = {"blue": {"color": BLUE}, "red": {"color": VERMILION, "hatch": "///"}}
 NOTIONS = (
-    ("sum of step-wise differences (Wen 2021, Chi 2022)", "difference"),
-    ("sum of squared step-wise differences (Yin 2023)", "squared_difference"),
-    ("long-term bias (total approved / total applicants)", "bias"),
+    ("sum of step-wise differences (Wen 2021, Chi 2022)", "stepwise_difference"),
+    ("sum of squared step-wise differences (Yin 2023)", "stepwise_squared_difference"),
+    ("long-term bias (total approved / total applicants)", "long_term_bias"),
 )
 
 
@@ -34,45 +33,41 @@ EXPLANATION = (
 def trajectories_table(example: TwoTrajectories) -> Table:
     """A column for each trajectory, a row for each thing that is said of it."""
     readings = example.readings
+    each_weight = [reading.weight_of_a_decision for reading in readings]
     decisions = [
-        (f"approved / applicants at {step}, {group}", *(_share(reading, t, g) for reading in readings))
+        (
+            f"approved / applicants at {step}, {group}",
+            *(f"{reading.approved[t][g]:.0f} / {reading.applicants[t][g]:.0f}" for reading in readings),
+        )
         for t, step in enumerate(STEPS)
         for g, group in enumerate(GROUPS)
     ]
     rates = [
-        (f"long-term benefit rate, {group}", *(number(float(reading.rates[g])) for reading in readings))
+        (f"long-term benefit rate, {group}", *(number(reading.long_term_benefit_rates[g]) for reading in readings))
         for g, group in enumerate(GROUPS)
     ]
     notions = [(label, *(number(getattr(reading, field)) for reading in readings)) for label, field in NOTIONS]
     weights = [
-        (
-            f"weight of a red decision at {step}, {kind}",
-            *(number(float(getattr(reading, field)[t, 1])) for reading in readings),
-        )
-        for kind, field in (("step-wise", "stepwise_weights"), ("long-term", "long_term_weights"))
+        (f"weight of a red decision at {step}, {kind}", *(number(weight[kind][t][1]) for weight in each_weight))
+        for kind in ("step-wise", "long-term")
         for t, step in enumerate(STEPS)
     ]
     sections = list(accumulate(len(rows) for rows in (decisions, rates, notions)))
     return Table(
-        (Column(""), *(Column(f"trajectory {reading.trajectory.name}", right=True) for reading in readings)),
+        (Column(""), *(Column(f"trajectory {reading.trajectory}", right=True) for reading in readings)),
         tuple(decisions + rates + notions + weights),
         title="Two trajectories of a bank's decisions",
         sections=tuple(end - 1 for end in sections),
     )
 
 
-def trajectories_page(example: TwoTrajectories) -> Page:
-    """The table and what it shows."""
-    return Page((trajectories_table(example), EXPLANATION))
-
-
 def write_trajectories(example: TwoTrajectories, out: Path) -> list[Path]:
     """Write the table (Markdown, JSON) and the picture (PNG, SVG) into a folder; returns the paths."""
-    table, data, picture = out / f"{example.name}.md", out / f"{example.name}.json", out / example.name
+    table, data = out / f"{example.name}.md", out / f"{example.name}.json"
     write_whole(table, trajectories_table(example).to_markdown())
-    write_whole(data, json.dumps(example.to_dict(), indent=2) + "\n")
-    figures = draw_figure(lambda figure: draw_trajectories(figure, example.readings), (10.0, 3.6), picture)
-    return [table, data, *figures]
+    write_json(data, example.to_dict())
+    draw = partial(draw_trajectories, readings=example.readings)
+    return [table, data, *draw_figure(draw, (10.0, 3.6), out / example.name)]
 
 
 def draw_trajectories(figure: "Figure", readings: Sequence[Reading]) -> None:
@@ -89,13 +84,11 @@ def _draw_decisions(axes: Any, readings: Sequence[Reading]) -> None:
     for reading in readings:
         for t, step in enumerate(STEPS):
             for g, group in enumerate(GROUPS):
-                due, approved = reading.trajectory.demand[t, g], reading.trajectory.supply[t, g]
-                axes.barh(position, due, color="white", edgecolor=COLOURS[group], height=0.8)
-                axes.barh(
-                    position, approved, color=COLOURS[group], hatch=HATCHES[group], edgecolor=INK, height=0.8, lw=0.4
-                )
+                due, approved = reading.applicants[t][g], reading.approved[t][g]
+                axes.barh(position, due, color="white", edgecolor=LOOKS[group]["color"], height=0.8)
+                axes.barh(position, approved, edgecolor=INK, height=0.8, lw=0.4, **LOOKS[group])
                 axes.text(due + 3, position, f"{approved:.0f} of {due:.0f}", va="center", fontsize=8)
-                labels.append((position, f"{reading.trajectory.name}, {step}, {group}"))
+                labels.append((position, f"{reading.trajectory}, {step}, {group}"))
                 position += 1
         position += 0.7
     axes.set_yticks([y for y, _ in labels], [label for _, label in labels])
@@ -111,9 +104,8 @@ def _draw_notions(axes: Any, readings: Sequence[Reading]) -> None:
     for offset, reading, colour, hatch in zip((-0.2, 0.2), readings, (INK, "white"), ("", "..."), strict=True):
         values = [getattr(reading, field) for _, field in NOTIONS]
         places = np.arange(len(values)) + offset
-        axes.bar(places, values, 0.38, color=colour, hatch=hatch, edgecolor=INK, label=reading.trajectory.name)
-        for x, value in zip(places, values, strict=True):
-            axes.text(x, value + 0.02, f"{value:.2f}", ha="center", fontsize=8)
+        bars = axes.bar(places, values, 0.38, color=colour, hatch=hatch, edgecolor=INK, label=reading.trajectory)
+        axes.bar_label(bars, fmt="{:.2f}", fontsize=8, padding=2)
     axes.set_xticks(range(len(names)), names)
     axes.set_ylim(0, 1.12)
     axes.set_ylabel("observed bias (0: none)")
@@ -123,22 +115,14 @@ def _draw_notions(axes: Any, readings: Sequence[Reading]) -> None:
 
 def _draw_weights(axes: Any, reading: Reading) -> None:
     """The weight of one decision on a red applicant at each step, on a logarithmic scale."""
-    for offset, field, colour, hatch, label in (
-        (-0.2, "stepwise_weights", VERMILION, "///", "step-wise"),
-        (0.2, "long_term_weights", GREY, "", "long-term"),
-    ):
-        values = getattr(reading, field)[:, 1]
+    for offset, kind, colour, hatch in ((-0.2, "step-wise", VERMILION, "///"), (0.2, "long-term", GREY, "")):
+        values = [weights[1] for weights in reading.weight_of_a_decision[kind]]
         places = np.arange(len(values)) + offset
-        axes.bar(places, values, 0.38, color=colour, hatch=hatch, edgecolor=INK, label=label, lw=0.4)
-        for x, value in zip(places, values, strict=True):
-            axes.text(x, value * 1.12, f"1/{1 / value:.0f}" if value < 1 else "1", ha="center", fontsize=8)
+        bars = axes.bar(places, values, 0.38, color=colour, hatch=hatch, edgecolor=INK, label=kind, lw=0.4)
+        axes.bar_label(bars, [f"1/{1 / value:.0f}" if value < 1 else "1" for value in values], fontsize=8, padding=2)
     axes.set_yscale("log")
     axes.set_ylim(4e-3, 2.5)
     axes.set_xticks(range(len(STEPS)), [f"step {step}" for step in STEPS])
     axes.set_ylabel("weight (log scale; better: alike)")
     axes.set_title("One red decision's weight", pad=22)
     axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.985), ncols=2, handlelength=1.2)
-
-
-def _share(reading: Reading, t: int, g: int) -> str:
-    return f"{reading.trajectory.supply[t, g]:.0f} / {reading.trajectory.demand[t, g]:.0f}"

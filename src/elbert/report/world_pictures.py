@@ -1,12 +1,13 @@
 """Pictures of the worlds: what `render()` shows."""
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending
-from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, GROUP_MARKERS, INK, VERMILION, draw_pixels
+from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, INK, VERMILION, draw_pixels, series_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,31 +20,23 @@ HEALTH = {
     INFECTED: ("infected", VERMILION),
     RECOVERED: ("recovered", NAVY),
 }
-NETWORK_DRAWN = 300
-"""Up to this many people the network is laid out with its edges; more are drawn as a disc for each group."""
+NETWORK_DRAWN = 300  # people whose network is laid out with its edges; more are drawn as a disc for each group
+ROUNDS = 100  # of the layout: afterwards the places hardly move
 
 
-def draw_lending(world: Lending, state: Any, action: Any = None) -> Pixels:
-    """Score distributions by group, the applicant at the counter, and the running rates.
+def _picture(draw: Callable[["Figure", Any, Any, Any], None]) -> Callable[..., Pixels]:
+    """What an `Entry` names: (world, state, action) of one copy -> [height, width, 3] uint8."""
 
-    As the other pictures, [height, width, 3] uint8, of one copy.
-    """
-    del action
-    return draw_pixels(lambda figure: _lending(figure, world, state), SIZE)
+    @wraps(draw)
+    def picture(world: Any, state: Any, action: Any = None) -> Pixels:
+        return draw_pixels(lambda figure: draw(figure, world, state, action), SIZE)
 
-
-def draw_infectious(world: Infectious, state: Any, action: Any = None) -> Pixels:
-    """The network: colour is health, shape is the group, a ring is the dose that the action gave."""
-    return draw_pixels(lambda figure: _infectious(figure, world, state, action), SIZE)
+    return picture
 
 
-def draw_attention(world: Attention, state: Any, action: Any = None) -> Pixels:
-    """Incidents, those found, units and rates by site, and the running rates."""
-    del action
-    return draw_pixels(lambda figure: _attention(figure, world, state), SIZE)
-
-
-def _lending(figure: "Figure", world: Lending, state: Any) -> None:
+@_picture
+def draw_lending(figure: "Figure", world: Lending, state: Any, _: Any) -> None:
+    """Score distributions by group, the applicant at the counter, and the running rates."""
     mass, groups, scores = np.asarray(state.mass), world.groups, world.scores
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
     width = 0.8 / groups
@@ -58,12 +51,14 @@ def _lending(figure: "Figure", world: Lending, state: Any) -> None:
     cash = f"{float(state.cash):,.0f}".replace(",", " ")
     title = f"Lending: {int(state.time)} of {int(world.horizon)} applicants decided, cash {cash}"
     figure.text(0.02, 0.93, title, fontweight="bold")
-    figure.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.67, 0.90))
+    figure.legend(loc="upper left", bbox_to_anchor=(0.67, 0.90))
     rates = figure.add_axes((0.77, 0.14, 0.20, 0.62))
     _rates(rates, np.asarray(state.supply)[0], np.asarray(state.demand)[0], world.notion.criteria[0].name, "group")
 
 
-def _attention(figure: "Figure", world: Attention, state: Any) -> None:
+@_picture
+def draw_attention(figure: "Figure", world: Attention, state: Any, _: Any) -> None:
+    """Incidents, those found, units and rates by site, and the running rates."""
     found, incidents, units, _ = np.asarray(state.history)[-1]
     sites = np.arange(world.groups)
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
@@ -76,12 +71,14 @@ def _attention(figure: "Figure", world: Attention, state: Any) -> None:
     axes.set_ylim(0, 1.15 * max(1.0, float(incidents.max()), float(units.max()), float(rate.max())))
     title = f"Attention: step {int(state.time)} of {int(world.horizon)}, {int(world.units)} units"
     figure.text(0.02, 0.93, title, fontweight="bold")
-    figure.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.67, 0.90))
+    figure.legend(loc="upper left", bbox_to_anchor=(0.67, 0.90))
     rates = figure.add_axes((0.77, 0.14, 0.20, 0.36))
     _rates(rates, np.asarray(state.found), np.asarray(state.incidents), "discovery rate", "site")
 
 
-def _infectious(figure: "Figure", world: Infectious, state: Any, action: Any) -> None:
+@_picture
+def draw_infectious(figure: "Figure", world: Infectious, state: Any, action: Any) -> None:
+    """The network: colour is health, shape is the group, a ring is the dose that the action gave."""
     health = np.asarray(state.health)
     edges, group = world.edges(), np.asarray(world.group, int)
     place = _layout(edges.tobytes(), group.tobytes(), world.people)
@@ -96,7 +93,7 @@ def _infectious(figure: "Figure", world: Infectious, state: Any, action: Any) ->
         for value, (_, colour) in HEALTH.items():
             chosen = (group == g) & (health == value)
             look = {"edgecolors": INK, "linewidths": 0.8} if small else {"edgecolors": GREY, "linewidths": 0.2}
-            axes.scatter(*place[chosen].T, s=size, c=colour, marker=_marker(g), zorder=2, **look)
+            axes.scatter(*place[chosen].T, s=size, c=colour, marker=series_style(g)["marker"], zorder=2, **look)
     dosed = [int(i) for i in np.atleast_1d(action)] if action is not None else []
     dosed = [i for i in dosed if i < world.people]
     axes.scatter(*place[dosed].T, s=3.2 * size + 30, facecolors="none", edgecolors=INK, linewidths=1.8, zorder=3)
@@ -115,7 +112,7 @@ def _network_legend(figure: "Figure", world: Infectious, health: Pixels, group: 
     shown = min(world.groups, 6)
     for g in range(shown):
         infected, people = int(((group == g) & (health == INFECTED)).sum()), int((group == g).sum())
-        handles.append(dot(f"group {g}: {infected} of {people} infected", _marker(g), "#DDDDDD"))
+        handles.append(dot(f"group {g}: {infected} of {people} infected", series_style(g)["marker"], "#DDDDDD"))
     if world.groups > shown:
         handles.append(dot(f"and {world.groups - shown} groups more", "", "none"))
     handles.append(dot("today's dose", "o", "none", size=13, edge=1.8))
@@ -142,17 +139,13 @@ def _look(g: int) -> dict[str, Any]:
     return {"facecolor": GROUP_COLOURS[i], "hatch": GROUP_HATCHES[i], "edgecolor": INK, "linewidth": 0.6}
 
 
-def _marker(g: int) -> str:
-    return GROUP_MARKERS[g % len(GROUP_MARKERS)]
-
-
 @lru_cache(maxsize=8)
 def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
     """A place for everyone, the same in every picture of this network. [people, 2]"""
     edges = np.frombuffer(edge_bytes, int).reshape(-1, 2)
     group = np.frombuffer(group_bytes, int)
     if people <= NETWORK_DRAWN:
-        return _lengthwise(_by_distances(_path_lengths(edges, people)))
+        return _by_distances(edges, people)
     angle, place = np.pi * (3 - np.sqrt(5)), np.zeros((people, 2))
     left = 0.0
     for g in range(int(group.max()) + 1):  # sunflower discs of equal density side by side
@@ -165,40 +158,29 @@ def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
     return place
 
 
-def _path_lengths(edges: Pixels, people: int) -> Pixels:
-    """Steps from everyone to everyone along the edges; between separate parts, one more than the longest way."""
+def _by_distances(edges: Pixels, people: int) -> Pixels:
+    """Places whose distances are as near as can be to the steps l_ij along the edges. [people, 2]
+
+    Minimises sum_ij (|x_i - x_j| / l_ij - 1)^2 (Kamada and Kawai 1989) by majorisation (Gansner et al. 2004), from
+    everyone on a circle. Separate parts are one step further apart than the longest way.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import shortest_path
 
     joined = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(people, people))
     lengths = shortest_path(joined.tocsr(), directed=False, unweighted=True)
     reached = np.isfinite(lengths)
-    return np.where(reached, lengths, lengths[reached].max() + 1)
-
-
-def _by_distances(lengths: Pixels) -> Pixels:
-    """Places whose distances are as near as can be to the lengths (Kamada and Kawai 1989). [people, 2]
-
-    Minimises sum_ij (|x_i - x_j| / l_ij - 1)^2 / 2, from everyone on a circle.
-    """
-    from scipy.optimize import minimize
-
-    people = len(lengths)
-    inverse = 1 / (lengths + np.eye(people)) - np.eye(people)
-
-    def misfit(flat: Pixels) -> tuple[float, Pixels]:
-        place = flat.reshape(people, 2)
-        apart = place[:, None] - place[None]
-        distance = np.sqrt((apart**2).sum(axis=-1))
-        excess = (distance * inverse - 1) * (1 - np.eye(people))
-        pull = excess * inverse / np.maximum(distance, 1e-9)
-        centre = place.sum(axis=0)  # a weak pull to the origin makes the solution unique up to a rotation
-        gradient = 2 * (pull[:, :, None] * apart).sum(axis=1) + 1e-3 * centre
-        return 0.5 * float((excess**2).sum()) + 0.5e-3 * float(centre @ centre), gradient.ravel()
-
+    lengths = np.where(reached, lengths, lengths[reached].max() + 1)
+    weights = 1 / (lengths + np.eye(people)) ** 2 - np.eye(people)
+    solve = np.linalg.pinv(np.diag(weights.sum(axis=0)) - weights)
     turn = 2 * np.pi * np.arange(people) / people
-    start = np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    return minimize(misfit, start.ravel(), method="L-BFGS-B", jac=True).x.reshape(people, 2)
+    place = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    for _ in range(ROUNDS):
+        distance = np.linalg.norm(place[:, None] - place[None], axis=-1)
+        pull = weights * lengths / np.maximum(distance, 1e-9)
+        place = solve @ (np.diag(pull.sum(axis=0)) - pull) @ place
+    directions = np.linalg.eigh(place.T @ place)[1].T[::-1]  # the longest way lies across the picture
+    return place @ (directions * np.where(directions[:, :1] < 0, -1.0, 1.0)).T
 
 
 def _frame(axes: Any, place: Pixels) -> None:
@@ -207,10 +189,3 @@ def _frame(axes: Any, place: Pixels) -> None:
     reach = 1.12 * np.maximum(reach, max(0.3 * float(reach.max()), 1e-3))
     axes.set(xlim=(middle[0] - reach[0], middle[0] + reach[0]), ylim=(middle[1] - reach[1], middle[1] + reach[1]))
     axes.set_aspect("equal")
-
-
-def _lengthwise(place: Pixels) -> Pixels:
-    """The places turned so that the longest way lies across the picture. [people, 2]"""
-    centred = place - place.mean(axis=0)
-    axes = np.linalg.eigh(centred.T @ centred)[1].T[::-1]  # the direction of the largest spread first
-    return centred @ (axes * np.where(axes[:, :1] < 0, -1.0, 1.0)).T

@@ -1,22 +1,21 @@
-"""Runs, results and comparisons as tables, and the figures of a comparison."""
+"""Worlds, runs, results and comparisons as tables, and the figures of a comparison."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elbert.errors import ElbertError
 from elbert.exact.frontier import Frontier, frontier_for_picture
-from elbert.experiments.compare import Compared, Comparison
+from elbert.experiments.compare import Comparison
 from elbert.experiments.results import BestPossible
-from elbert.experiments.run_summary import RunSummary
+from elbert.experiments.run_folder import RunSummary
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
-from elbert.report.curves import Curve, draw_curve, labels_of, read_curve
+from elbert.report.charts import Curve, Point, draw_curve, draw_scatter, point_of, read_curve
 from elbert.report.frontier import draw_frontier_line
-from elbert.report.scatter import Point, draw_scatter, point_of
 from elbert.report.style import draw_figure
-from elbert.tables import Column, Page, Table, facts, interval, number
+from elbert.tables import Column, Page, Table, columns, facts, interval, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,40 +33,19 @@ def runs_page(runs: Sequence[RunSummary]) -> Page:
     """The runs with their status and results."""
     if not runs:
         return Page(("No runs here yet. `elbert train lending` makes one.",))
-    columns = (
-        Column("run"),
-        Column("env"),
-        Column("method"),
-        Column("seeds", folds=True),
-        Column("status"),
-        Column("iteration", right=True),
-        Column("seconds", right=True),
-        Column("reward", right=True),
-        Column("bias", right=True),
-    )
-    reasons = [f"{run.path}: {run.reason}" for run in runs if run.reason and run.status in ("failed", "damaged")]
-    if any(_in_training(run) for run in runs):
-        reasons.append("* of the last rollout in training, not of an evaluation")
-    return Page((Table(columns, tuple(_run_row(run) for run in runs)), *reasons))
-
-
-def _run_row(run: RunSummary) -> tuple[str, ...]:
-    note = " *" if _in_training(run) else ""
-    levels = ("" if value is None else f"{number(value)}{note}" for value in (run.reward, run.bias))
-    return (
-        str(run.path),
-        run.env,
-        run.method,
-        ", ".join(map(str, run.seeds)),
-        run.status,
-        f"{run.iteration}/{run.iterations}",
-        f"{run.seconds:.0f}",
-        *levels,
-    )
-
-
-def _in_training(run: RunSummary) -> bool:
-    return not run.evaluated and run.reward is not None
+    shown = (*columns("run", "env", "method"), Column("seeds", folds=True), Column("status"))
+    shown += columns("iteration", "seconds", "reward", "bias", right=True)
+    notes = [f"{run.path}: {run.reason}" for run in runs if run.reason and run.status in ("failed", "damaged")]
+    rows = []
+    for run in runs:
+        mark = "" if run.evaluated else " *"
+        reward, bias = ("" if value is None else f"{number(value)}{mark}" for value in (run.reward, run.bias))
+        done = f"{run.iteration}/{run.iterations}", f"{run.seconds:.0f}"
+        seeds = ", ".join(map(str, run.seeds))
+        rows.append((str(run.path), run.env, run.method, seeds, run.status, *done, reward, bias))
+    if any(run.reward is not None and not run.evaluated for run in runs):
+        notes.append("* of the last rollout in training, not of an evaluation")
+    return Page((Table(shown, tuple(rows)), *notes))
 
 
 def result_page(result: Result) -> Page:
@@ -75,7 +53,7 @@ def result_page(result: Result) -> Page:
     several = len(result.seeds)
     head = f"# {result.method} on {result.env}: {result.episodes} episodes of up to {result.horizon} steps"
     over = "95 % interval over seeds" if several else "95 % interval"
-    rows: list[tuple[str, ...]] = [("reward per step", number(result.reward.mean), _around(result.reward.ci), over)]
+    rows: list[tuple[str, ...]] = [("reward per step", number(result.reward.mean), around(result.reward.ci), over)]
     for part in result.criteria:
         rows += _bias_rows(part, several=bool(several), named=len(result.criteria) > 1)
     if result.limit is not None:
@@ -95,15 +73,15 @@ def result_page(result: Result) -> Page:
 def _bias_rows(part: CriterionResult, *, several: bool, named: bool) -> list[tuple[str, ...]]:
     """The bias under one criterion. Its interval is that of the debiased value; over seeds, of the mean observed."""
     of = f", {part.criterion}" if named else ""
-    bias, around = part.bias, _around(part.bias.ci)
+    bias, ends = part.bias, around(part.bias.ci)
     if bias.estimate is None:
         return [(f"bias{of}", "not estimable")]
     notes = [] if bias.noise_floor is None else [f"expected from noise alone: {number(bias.noise_floor)}"]
     notes += [f"without {', '.join(bias.left_out)}"] if bias.left_out else []
     notes += ["unreliable: too few episodes carry the demand of a group"] if bias.reliable is False else []
-    rows = [(f"observed bias{of}", number(bias.estimate), around if several else "", "; ".join(notes))]
+    rows = [(f"observed bias{of}", number(bias.estimate), ends if several else "", "; ".join(notes))]
     if bias.debiased is not None:
-        rows.append((f"debiased{of}", number(bias.debiased), "" if several else around, ""))
+        rows.append((f"debiased{of}", number(bias.debiased), "" if several else ends, ""))
     return rows
 
 
@@ -118,60 +96,34 @@ def _limit_row(limit: LimitResult) -> tuple[str, ...]:
 
 
 def _groups_table(part: CriterionResult) -> Table:
-    columns = (
-        Column("group", folds=True),
-        Column("rate", right=True),
-        Column("95 % interval", right=True),
-        Column("supply / step", right=True),
-        Column("demand / step", right=True),
-    )
-    rows = (
-        (
-            group.group,
-            number(group.rate, unknown="not estimable"),
-            _around(group.ci),
-            f"{group.supply:.4g}",
-            f"{group.demand:.4g}",
-        )
-        for group in part.groups
-    )
-    return Table(columns, tuple(rows), title=part.criterion)
+    shown = (Column("group", folds=True),)
+    shown += columns("rate", "95 % interval", "supply / step", "demand / step", right=True)
+    rows = []
+    for group in part.groups:
+        rate = number(group.rate, unknown="not estimable")
+        rows.append((group.group, rate, around(group.ci), f"{group.supply:.4g}", f"{group.demand:.4g}"))
+    return Table(shown, tuple(rows), title=part.criterion)
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Policies side by side."""
     policies = comparison.policies
-    columns = (
-        Column("run"),
-        Column("method", detail=all(policy.name == _method(policy) for policy in policies)),
-        Column("reward / step", right=True),
-        Column("95 % interval", right=True),
-        Column("of best", right=True),
-        Column("bias", right=True),
-        Column("95 % interval", right=True),
-        Column("rates", right=True, folds=True),
-        Column("seconds", right=True),
-    )
-    return Table(columns, tuple(_comparison_row(policy) for policy in policies))
+    named = [(policy.name, "rule" if policy.run is None else policy.result.method) for policy in policies]
+    shown = (Column("run"), Column("method", detail=all(name == method for name, method in named)))
+    shown += columns("reward / step", "95 % interval", "of best", "bias", "95 % interval", right=True)
+    shown += (Column("rates", right=True, folds=True), Column("seconds", right=True))
+    rows = []
+    for names, policy in zip(named, policies, strict=True):
+        seconds = number(policy.result.train_seconds, 0, unknown="")
+        rows.append((*names, *levels(policy.result, policy.best), rates_of(policy.result), seconds))
+    return Table(shown, tuple(rows))
 
 
-def _comparison_row(policy: Compared) -> tuple[str, ...]:
-    result, bias = policy.result, policy.result.worst.bias
-    return (
-        policy.name,
-        _method(policy),
-        number(result.reward.mean),
-        _around(result.reward.ci),
-        nearness(policy.best),
-        number(bias.estimate),
-        _around(bias.ci),
-        rates_of(result),
-        number(result.train_seconds, 0, unknown=""),
-    )
-
-
-def _method(policy: Compared) -> str:
-    return "rule" if policy.run is None else policy.result.method
+def levels(result: Result, best: BestPossible | None) -> tuple[str, ...]:
+    """Reward, its interval, how near it is to the best possible, bias, its interval."""
+    bias = result.worst.bias
+    reward = number(result.reward.mean), around(result.reward.ci)
+    return (*reward, nearness(best), number(bias.estimate), around(bias.ci))
 
 
 def comparison_page(comparison: Comparison) -> Page:
@@ -202,12 +154,10 @@ def draw_curves(figure: "Figure", curves: dict[str, Curve], env: str) -> None:
     """Reward and bias of the rollouts over training; a band from the lowest to the highest seed."""
     left, right = figure.subplots(1, 2)
     for i, (name, curve) in enumerate(curves.items()):
-        for axes, column in ((left, "reward"), (right, "bias")):
-            draw_curve(axes, curve, column, i, name)
-    left.set(title=f"Reward in {env}", xlabel="million steps", ylabel="reward per step (more is better)")
-    right.set(title="Bias", xlabel="million steps", ylabel="bias of a rollout (0: equal rates)")
-    right.set_ylim(bottom=0)
-    figure.legend(*labels_of(left), loc="outside lower center", ncols=4)
+        draw_curve(left, right, curve, i, name)
+    left.set(title=f"Reward in {env}", ylabel="reward per step (more is better)")
+    right.set(title="Bias", ylabel="bias of a rollout (0: equal rates)")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
 def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: Frontier | None = None) -> None:
@@ -217,9 +167,9 @@ def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: F
     if best is not None:
         draw_frontier_line(axes, best)
     axes.set_title(f"Evaluated in {env}")
-    handles, labels = labels_of(axes)
-    columns = max(1, min(2, 60 // max(len(label) for label in labels))) if labels else 1
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    handles, labels = axes.get_legend_handles_labels()
+    wide = any(len(label) > 30 for label in labels)
+    figure.legend(handles, labels, loc="outside lower center", ncols=1 if wide else 2)
 
 
 def frontier_behind(results: Sequence[tuple[Result, BestPossible | None]], points: Sequence[Point]) -> Frontier | None:
@@ -248,5 +198,32 @@ def rates_of(result: Result) -> str:
     return " ".join(number(group.rate, 3) for group in result.worst.groups)
 
 
-def _around(ci: Ends | None) -> str:
+def around(ci: Ends | None) -> str:
+    """Both ends of an interval; nothing where there is none."""
     return "" if ci is None else interval(*ci)
+
+
+def worlds_page(worlds: list[dict[str, Any]]) -> Page:
+    """All worlds, one row each; what is long folds on a narrow terminal."""
+    shown = (Column("name"), Column("groups", right=True), Column("actions", folds=True))
+    shown += (Column("horizon", right=True), *columns("notion", "Gymnasium id", folds=True))
+    keys = ("name", "groups", "actions", "horizon", "notion", "id")
+    rows = tuple(tuple(str(world[key]) for key in keys) for world in worlds)
+    return Page((Table(shown, rows, ruled=False), "\nelbert envs NAME describes one with its parameters."))
+
+
+def world_page(world: dict[str, Any]) -> Page:
+    """One world with its parameters."""
+    names = ("summary", "groups", "actions", "observations", "horizon", "notion", "rates")
+    about = facts([(name, ", ".join(world[name]) if name == "rates" else str(world[name])) for name in names])
+    rows = tuple((each["name"], _typed(each["default"]), each["meaning"]) for each in world["parameters"])
+    shown = columns("parameter", "default", "meaning", folds=True)
+    return Page((f"# {world['name']}  ({world['id']})\n", about, "", Table(shown, rows, ruled=False)))
+
+
+def _typed(value: Any) -> str:
+    """A default as it is typed; a table of numbers has a line for each row."""
+    if isinstance(value, list | tuple):
+        between = "\n" if value and isinstance(value[0], list | tuple) else ", "
+        return between.join(_typed(entry) for entry in value)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,121 @@
+"""What comparisons draw: metrics over training, and reward against bias at its end."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from elbert.errors import InvalidInputError
+from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.run_metrics import read_metrics
+from elbert.learning.result import Result
+from elbert.report.style import GREY, INK, series_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Curve: TypeAlias = dict[str, np.ndarray[Any, Any]]  # metrics by name, [iterations, members] each
+SMOOTHED = 1 / 40  # part of the training over which a curve in a small panel is averaged
+
+
+def read_curve(run: RunFolder) -> Curve:
+    """The metrics of a run that has some."""
+    curve = read_metrics(run.path)
+    if not curve:
+        raise InvalidInputError(f"{run.path} has no metrics yet. Wait for its first iterations.")
+    return curve
+
+
+def smoothed(column: np.ndarray[Any, Any], part: float = SMOOTHED) -> np.ndarray[Any, Any]:
+    """Means over a window around every iteration, shorter at the ends. [iterations, members] -> same"""
+    half = int(len(column) * part / 2)
+    if half == 0:
+        return column
+    sums = np.cumsum(np.concatenate([np.zeros((1, column.shape[1])), column]), axis=0)
+    at = np.arange(len(column))
+    low, high = np.maximum(at - half, 0), np.minimum(at + half + 1, len(column))
+    return (sums[high] - sums[low]) / (high - low)[:, None]
+
+
+def draw_curve(reward: "Axes", bias: "Axes", curve: Curve, i: int, label: str, *, part: float = 0.0) -> None:
+    """Reward and bias of rollouts: means over seeds, with a band from the lowest to the highest seed."""
+    look, steps = series_style(i), curve["steps"].mean(axis=1) / 1e6
+    marks = {"markevery": max(1, len(steps) // 8), "markersize": 4}
+    for axes, column in ((reward, "reward"), (bias, "bias")):
+        values = smoothed(curve[column], part)
+        axes.plot(steps, values.mean(axis=1), label=label, lw=1.3, **marks, **look)
+        if values.shape[1] > 1:
+            axes.fill_between(steps, values.min(axis=1), values.max(axis=1), color=look["color"], alpha=0.15, lw=0)
+        axes.set_xlabel("million steps")
+    bias.set_ylim(bottom=0)
+
+
+def extremes(curve: Curve) -> Curve:
+    """Supply and demand per step of the groups with the highest and the lowest rate, at every iteration.
+
+    [iterations, members] each, under supply_most, demand_most, supply_least, demand_least. One criterion only.
+    """
+    groups = sorted((name for name in curve if name.startswith("rate_")), key=lambda name: int(name[5:]))
+    rates = np.stack([curve[name] for name in groups], axis=-1)
+    has_rate = np.isfinite(rates)
+    most = np.where(has_rate, rates, -np.inf).argmax(axis=-1)
+    least = np.where(has_rate, rates, np.inf).argmin(axis=-1)
+    shown = {"steps": curve["steps"]}
+    for kind in ("supply", "demand"):
+        values = np.stack([curve[f"{kind}_{name[5:]}"] for name in groups], axis=-1)
+        for which, index in (("most", most), ("least", least)):
+            shown[f"{kind}_{which}"] = np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
+    return shown
+
+
+@dataclass(frozen=True)
+class Point:
+    """A policy, or the mean over seeds."""
+
+    label: str
+    bias: float
+    reward: float
+    bias_ci: Sequence[float] | None = None
+    reward_ci: Sequence[float] | None = None
+
+
+def point_of(label: str, result: Result) -> Point | None:
+    """From a result; none where the bias is not estimable."""
+    bias, reward = result.worst.bias, result.reward
+    return None if bias.estimate is None else Point(label, bias.estimate, reward.mean, bias.ci, reward.ci)
+
+
+def pareto(points: Sequence[Point]) -> list[Point]:
+    """Those that no other beats in both: no less bias with no less reward. By rising bias."""
+    best: list[Point] = []
+    for point in sorted(points, key=lambda p: (p.bias, -p.reward)):
+        if not best or point.reward > best[-1].reward:
+            best.append(point)
+    return best
+
+
+def draw_scatter(axes: "Axes", points: Sequence[Point], *, theirs: Sequence[Point] = (), front: bool = True) -> None:
+    """Ours filled with 95 % intervals, published ones hollow, joined to ours by a thin line; the front of ours."""
+    if front and len(points) > 1:
+        line = pareto(points)
+        biases, rewards = [p.bias for p in line], [p.reward for p in line]
+        axes.step(biases, rewards, where="post", color=GREY, lw=1, zorder=1, label="_front")
+    for i, point in enumerate(points):
+        style = series_style(i)
+        around = [
+            None if ci is None else [[max(0.0, value - max(ci[0], least))], [max(0.0, ci[1] - value)]]
+            for value, ci, least in ((point.bias, point.bias_ci, 0.0), (point.reward, point.reward_ci, -math.inf))
+        ]
+        bars: dict[str, Any] = {"xerr": around[0], "yerr": around[1], "elinewidth": 0.8, "capsize": 2}
+        look: dict[str, Any] = {"marker": style["marker"], "color": style["color"], "markersize": 6, "ls": "none"}
+        axes.errorbar(point.bias, point.reward, label=point.label, zorder=3, **look, **bars)
+        for other in theirs:
+            if other.label == point.label:
+                axes.plot([point.bias, other.bias], [point.reward, other.reward], color=GREY, lw=0.6, ls=":", zorder=1)
+                axes.plot(other.bias, other.reward, label="_published", zorder=2, markerfacecolor="white", **look)
+    right = axes.get_xlim()[1]
+    axes.set_xlim(-0.04 * right, right)
+    axes.set(xlabel="bias (less is better)", ylabel="reward per step (more is better)")
+    axes.grid(True, color=INK, alpha=0.08, lw=0.6)
