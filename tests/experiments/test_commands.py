@@ -40,7 +40,7 @@ def test_the_commands_from_training_to_comparison(tmp_path):
         30,
         10,
     )
-    assert set(result["bias"]) == {"estimate", "debiased", "ci", "noise_floor"}
+    assert set(result["bias"]) == {"estimate", "debiased", "ci", "noise_floor", "left_out", "reliable"}
     assert set(result["reward"]) == {"mean", "ci"}
     assert [set(row) for row in result["groups"]] == [{"group", "rate", "ci", "supply", "demand"}] * 2
     rates = [row["supply"] / row["demand"] for row in result["groups"]]

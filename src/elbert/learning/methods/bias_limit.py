@@ -16,9 +16,8 @@ dozen iterations:
 
 x is the squared bias with its noise n taken off (`RateTracker`): the bias of a few episodes is biased upwards, and a
 controller that believed it would push for ever. The error is linear in x and not in its root, whose mean would be too
-small. Where n is large compared with the limit, x comes from more rollouts, and an error that says little moves mu
-little. Which groups are ahead is judged by the very latest episodes: judged by older ones, the policy would still be
-pushed when it has arrived.
+small. Where n is large compared with the limit the error says little, and moves mu little. Which groups are ahead is
+judged by the very latest episodes: judged by older ones, the policy would still be pushed when it has arrived.
 """
 
 from collections.abc import Mapping
@@ -44,8 +43,6 @@ class Controller:
     """The numbers of the controller; docs/learning.md says what they are for. None was ablated on its own yet."""
 
     keep: float = 0.8  # weight that earlier totals keep from one rollout to the next
-    keep_long: float = 0.95  # the same where the noise of the shorter memory exceeds the limit
-    long_part: float = 0.2  # the longer memory reaches back over this part of the training at most
     keep_recent: float = 0.5  # weight that earlier totals keep for the slopes, which must follow the policy
     aim: float = 0.5  # part of the squared limit to aim at: at the limit itself nothing could be confirmed
     integral: float = 15.0  # the integral gains integral / iterations from an error of 1 ...
@@ -80,8 +77,7 @@ class Choice:
 class LimitState(NamedTuple):
     """What the controller carries from one iteration to the next."""
 
-    short: RateTracker  # for the bias
-    long: RateTracker  # for the bias where there is much noise
+    lasting: RateTracker  # for the bias
     recent: RateTracker  # for the slopes
     last: Totals  # [criteria, groups] of the latest rollout with demand
     moved: jax.Array  # [criteria] how far the groups' rates move apart or together from one rollout to the next
@@ -146,8 +142,7 @@ class BiasLimit(Method):
         none, each = jnp.zeros((criteria, groups), jnp.float32), jnp.zeros(criteria, jnp.float32)
         nothing = RateTracker.nothing(criteria, groups)
         return LimitState(
-            short=nothing,
-            long=nothing,
+            lasting=nothing,
             recent=nothing,
             last=Totals(none, none),
             moved=each,
@@ -159,27 +154,24 @@ class BiasLimit(Method):
 
     def advance(self, state: LimitState, estimates: Estimates, done: Window, clock: Clock) -> LimitState:
         """Take in the episodes of a rollout and move the multipliers; prices fade with those of earlier ones."""
-        after = self.controlled(state, done, gain=self.controller.gain(clock), iteration=clock.iteration)
+        after = self.controlled(state, done, gain=self.controller.gain(clock))
         unfelt = after.integral <= self.controller.lowest
         weights = jnp.where(unfelt, 0.0, jnp.exp(after.integral))
         price = limited_advantage(estimates, self.slopes(after), weights)[1]
         keep = jnp.where(clock.iteration == 0, 0.0, self.controller.keep_price)
         return after._replace(price=keep * state.price + (1 - keep) * price)
 
-    def controlled(self, state: LimitState, done: Window, *, gain: jax.Array, iteration: jax.Array) -> LimitState:
-        """The state with the episodes of one more rollout and the multipliers moved; iterations count from 0."""
+    def controlled(self, state: LimitState, done: Window, *, gain: jax.Array) -> LimitState:
+        """The state with the episodes of one more rollout and the multipliers moved."""
         c, square_limit = self.controller, self.max_bias**2
-        keep_long = jnp.clip(1.0 - 1.0 / (c.long_part * (iteration + 1)), c.keep, c.keep_long)
-        short, long = state.short.faded(c.keep, done), state.long.faded(keep_long, done)
-        quick, slow = short.squared_bias(), long.squared_bias()
-        square, noise, known = (jnp.where(quick.noise > square_limit, b, a) for a, b in zip(quick, slow, strict=True))
+        lasting = state.lasting.faded(c.keep, done)
+        square, noise, known = lasting.squared_bias()
         error = jnp.where(known, jnp.clip(square / square_limit - c.aim, -1.0, 2.0), 0.0) / (1.0 + noise / square_limit)
         ended = jnp.sum(done.demand, axis=-1) > 0  # between episodes the integral waits
         integral = jnp.clip(state.integral + jnp.where(ended, gain * error, 0.0), c.lowest, c.highest)
         has_demand = done.demand > 0
         return state._replace(
-            short=short,
-            long=long,
+            lasting=lasting,
             recent=state.recent.faded(c.keep_recent, done),
             last=Totals(
                 jnp.where(has_demand, done.supply, state.last.supply),
@@ -215,7 +207,7 @@ class BiasLimit(Method):
 
     def warning(self, state: LimitState) -> str:
         """Episodes of a user's environment may be longer than the training."""
-        if np.any(state.short.weight):
+        if np.any(state.lasting.weight):
             return ""
         return (
             "No episode with demand ended during the training: max_bias had no effect. Give more steps or fewer copies."
