@@ -63,6 +63,7 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
                 f"{type(world).__name__} has the action space {space}. Make it Discrete, MultiDiscrete or Box."
             )
         self.world, self.render_mode, self._draw = world, render_mode, draw
+        self.notion, self.group_names = world.benefit, world.group_names
         self.num_envs = as_whole(num_envs, "num_envs", "a whole number of copies, at least 1", low=1)
         self.metadata = self.metadata | {"autoreset_mode": self.autoreset_mode}
         self.single_observation_space, self.single_action_space = world.observation_space, space
@@ -182,6 +183,7 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
         """The world as an environment; arguments as `WorldVectorEnv`."""
         self._copies = WorldVectorEnv(world, 1, autoreset_mode="Disabled", render_mode=render_mode, draw=draw)
         self.world, self.render_mode = world, render_mode
+        self.notion, self.group_names = world.benefit, world.group_names
         self.observation_space = self._copies.single_observation_space
         self.action_space = self._copies.single_action_space
 

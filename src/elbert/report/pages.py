@@ -108,7 +108,7 @@ def _groups_table(part: CriterionResult) -> Table:
 def comparison_table(comparison: Comparison) -> Table:
     """Policies side by side."""
     policies = comparison.policies
-    named = [(policy.name, "rule" if policy.run is None else policy.result.method) for policy in policies]
+    named = [(policy.name, policy.method) for policy in policies]
     shown = (Column("run"), Column("method", detail=all(name == method for name, method in named)))
     shown += columns("reward / step", "95 % interval", "of best", "bias", "95 % interval", right=True)
     shown += (Column("rates", right=True, folds=True), Column("seconds", right=True))
@@ -129,7 +129,11 @@ def levels(result: Result, best: BestPossible | None) -> tuple[str, ...]:
 def comparison_page(comparison: Comparison) -> Page:
     """Policies side by side, and what the columns mean."""
     exact_or_not = {policy.best.exact for policy in comparison.policies if policy.best is not None}
-    return Page((comparison_table(comparison).brief(), *(BEST_MEANS[exact] for exact in sorted(exact_or_not))))
+    groups = [group.group for group in comparison.policies[0].result.worst.groups]
+    named = groups != [str(number) for number in range(len(groups))]
+    notes = [f"rates: of {', '.join(groups)}, in this order."] if named else []
+    notes += [BEST_MEANS[exact] for exact in sorted(exact_or_not)]
+    return Page((comparison_table(comparison).brief(), *notes))
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
