@@ -30,7 +30,15 @@ class ResetNeededError(ElbertError, gymnasium.error.ResetNeeded):
     """A step or a picture was asked for where no episode is under way."""
 
 
-class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
+class _Named:
+    """What the environments of a world say about their benefits, for `gym_names`."""
+
+    world: World
+    notion = property(lambda self: self.world.benefit, doc="The notion that says what supply and demand are.")
+    group_names = property(lambda self: self.world.group_names, doc="What the groups are called, if they have names.")
+
+
+class WorldVectorEnv(_Named, gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
     """Many copies of a world, stepped by one compiled function. `info` holds supply and demand of every copy."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  (Gymnasium's own way)
@@ -63,7 +71,6 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
                 f"{type(world).__name__} has the action space {space}. Make it Discrete, MultiDiscrete or Box."
             )
         self.world, self.render_mode, self._draw = world, render_mode, draw
-        self.notion, self.group_names = world.benefit, world.group_names
         self.num_envs = as_whole(num_envs, "num_envs", "a whole number of copies, at least 1", low=1)
         self.metadata = self.metadata | {"autoreset_mode": self.autoreset_mode}
         self.single_observation_space, self.single_action_space = world.observation_space, space
@@ -174,7 +181,7 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         return mask
 
 
-class WorldEnv(gymnasium.Env[np.ndarray, Any]):
+class WorldEnv(_Named, gymnasium.Env[np.ndarray, Any]):
     """One copy of a world as a Gymnasium environment. `info` of a step holds its supply and demand."""
 
     metadata = WorldVectorEnv.metadata
@@ -183,7 +190,6 @@ class WorldEnv(gymnasium.Env[np.ndarray, Any]):
         """The world as an environment; arguments as `WorldVectorEnv`."""
         self._copies = WorldVectorEnv(world, 1, autoreset_mode="Disabled", render_mode=render_mode, draw=draw)
         self.world, self.render_mode = world, render_mode
-        self.notion, self.group_names = world.benefit, world.group_names
         self.observation_space = self._copies.single_observation_space
         self.action_space = self._copies.single_action_space
 

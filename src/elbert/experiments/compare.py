@@ -124,16 +124,15 @@ def compare(
         def tell(event: Progress) -> None:
             progress(replace(event, activity=f"evaluating {name}"))
 
-        home = homes[name] or meeting
-        where, run = meeting, policy if isinstance(policy, RunFolder) else None
-        asked = conditions
-        if env is None and isinstance(policy, Rule):
-            policy = replace(policy, parameters=meeting.world or {})
-        elif env is None and isinstance(policy, ForeignPolicy):
-            policy = replace(policy, env=meeting.env, parameters=meeting.world)
-        elif env is None or (home.world is not None and home == meeting):
+        home, where, asked = homes[name], meeting, conditions
+        run = policy if isinstance(policy, RunFolder) else None
+        if isinstance(policy, Rule):
+            policy = replace(policy, parameters=meeting.world or {}) if env is None else policy
+        elif isinstance(policy, ForeignPolicy):
+            policy = replace(policy, env=meeting.env, parameters=meeting.world) if env is None else policy
+        elif home is not None and (env is None or (home == meeting and home.world is not None)):
             where, asked = home, replace(conditions, env=None)
-        usual = replace(asked, env=None) == USUAL and (asked.env is None or home.world is None)
+        usual = replace(asked, env=None) == USUAL and (asked.env is None or home is None or home.world is None)
         result = run.evaluation() if run is not None and usual else None
         result = result or evaluate_policy(policy, asked, progress=tell)
         return Compared(name, result, best_possible(result, where.world), run)

@@ -178,7 +178,8 @@ class Agent(Evaluable):
             return where, (own or {}) | parameters
         raise InvalidInputError(
             f"The agent was trained on {self.about.env}, an environment of your own that is not stored with it. Say "
-            "where to evaluate it: agent.evaluate(env=...), or --env file.py:function on the command line."
+            "where to evaluate it: agent.evaluate(env=...), or --env file.py:function on the command line. A "
+            "Gymnasium id is found again once the package that registers it is imported."
         )
 
     def replaced(self, *, env: Environment | None = None, train_seconds: float | None = None) -> "Agent":

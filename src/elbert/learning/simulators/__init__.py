@@ -76,16 +76,17 @@ def _on_host(env: Environment, copies: int) -> Iterator[HostSimulator]:
         finally:
             vector.close()
     else:
+        theirs = type(env).__module__.startswith("stable_baselines3")
         raise InvalidInputError(
             f"The environment is {env!r}. Give the name of a world, a World, a Gymnasium id or environment, a function "
-            "that makes one, or a vector environment."
+            f"that makes one, or a vector environment{' of Gymnasium, not of stable-baselines3' if theirs else ''}."
         )
 
 
 def _of_id(vector: gymnasium.vector.SyncVectorEnv, identifier: str) -> HostSimulator:
     """The simulator of a registered environment; one that lacks something is answered with what can be done."""
     try:
-        return HostSimulator(vector, identifier, identifier)
+        return HostSimulator(vector, identifier.rpartition(":")[2], identifier)
     except InvalidInputError as error:
         raise InvalidInputError(
             f"{identifier} cannot be used as it is. {error} Give a function that makes the wrapped environment in "
