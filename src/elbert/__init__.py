@@ -7,6 +7,8 @@ the total benefit it was given over the total benefit it was due, added up befor
     print(elbert.check_env(my_own_env))           # does it report supply and demand?
     agent = elbert.train("lending", method="elbert-po", seed=0)
     print(agent.evaluate(episodes=100))
+    print(elbert.evaluate(model, env="lending"))  # a policy from elsewhere: anything with predict, or a function
+    print(elbert.compare({"ours": agent, "theirs": model, "a rule": "lending/thresholds-2-1"}))
 
 Names are imported when first used, so that `import elbert` is quick.
 """

@@ -97,6 +97,7 @@ def test_a_world_by_name_takes_parameters_and_gives_its_names():
 def test_deterministic_is_passed_on_or_refused():
     model = Model()
     elbert.evaluate(model, env=ProbeEnv, episodes=1, deterministic=True)
+    elbert.evaluate(model.predict, env=ProbeEnv, episodes=1, deterministic=True)
     assert model.deterministic == {True}
     with pytest.raises(InvalidInputError, match="deterministic has no effect on the policy"):
         elbert.evaluate(lambda o: 0, env=ProbeEnv, episodes=1, deterministic=True)
@@ -126,18 +127,20 @@ def test_real_numbers_are_clipped_and_must_be_finite():
 
     result = elbert.evaluate(lambda o: np.array([-9.0, 9.0]), env=lambda: Real(ProbeEnv()), episodes=2)
     assert result.reward.mean == pytest.approx(0.8)
-    with pytest.raises(InvalidInputError, match="not finite"):
+    with pytest.raises(InvalidInputError, match=r"gave array.* in place of actions of shape"):
         elbert.evaluate(lambda o: np.array([np.nan, 0.0]), env=lambda: Real(ProbeEnv()), episodes=2)
 
 
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (lambda o: 2, r"Called with one observation, it gave 2 in place of actions of shape \(\) in Discrete\(2\)"),
+        (lambda o: 2, r"Called with one observation: The policy gave 2 in place of actions of shape \(\) in Discrete"),
         (lambda o: 0.5, "gave 0.5 in place of"),
+        (lambda o: np.nan, "gave nan in place of"),
+        (lambda o: (0, None), r"gave \(0, None\) in place of"),
         (lambda o: "left", "gave 'left' in place of"),
-        (lambda o: o.missing, "raised AttributeError: .*missing.* Called with one observation, it raised"),
-        (lambda: 0, "raised TypeError"),
+        (lambda o: o.missing, "AttributeError: .*missing.* Called with one observation: AttributeError"),
+        (lambda: 0, "TypeError"),
     ],
 )
 def test_what_gives_no_actions_is_told_what_is_needed(policy, message):
@@ -170,6 +173,19 @@ def test_a_policy_may_fail_later_with_its_own_error():
 
     with pytest.raises(ZeroDivisionError, match="tired"):
         elbert.evaluate(tires, env=ProbeEnv, episodes=1)
+    with pytest.raises(InvalidInputError, match=r"^The policy gave 7 in place of actions of shape \(\) in Discrete"):
+        elbert.evaluate(lambda o: 7 if o[0] > 0 else 0, env=ProbeEnv, episodes=1)
+
+
+def test_two_choices_are_not_taken_for_an_action_and_a_state():
+    class Two(gymnasium.ActionWrapper):
+        action_space = gymnasium.spaces.MultiDiscrete([2, 2])
+
+        def action(self, action):
+            return int(action[1])
+
+    result = elbert.evaluate(lambda o: (0, 1), env=lambda: Two(ProbeEnv()), episodes=2)
+    assert [group.rate for group in result.worst.groups] == [0, 1]
 
 
 def test_agents_and_rules_by_name(tmp_path):

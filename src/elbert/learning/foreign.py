@@ -77,6 +77,9 @@ class _Actor:
         self._one_by_one: bool | None = None  # not known before the first call
         self._call, taken = _with_options(policy)
         self._remembers, self._options = "state" in taken, {}
+        self._returns_state = self._remembers or self._call is not policy  # as stable-baselines3's `predict` does
+        single = env.single_action_space
+        self._spaces: dict[int | None, Space] = {None: single, env.num_envs: batch_space(single, env.num_envs)}
         if "deterministic" in taken:
             self._options["deterministic"] = deterministic
         elif deterministic:
@@ -101,9 +104,9 @@ class _Actor:
         """One call: actions in their space, and the state after it. `count`: of copies; None for one observation."""
         memory = {"state": state, "episode_start": np.atleast_1d(starts)} if self._remembers else {}
         returned = self._call(observations, **memory, **self._options)
-        if isinstance(returned, tuple) and len(returned) == 2:  # stable-baselines3 returns (actions, state)
+        if self._returns_state and isinstance(returned, tuple) and len(returned) == 2:
             returned, state = returned
-        return _in_space(returned, self.env.single_action_space, count), state
+        return _as_actions(returned, self._spaces[None], self._spaces[count]), state
 
     def _tried(self, observations: Any) -> bool:
         """Whether the policy takes observations one by one and not many at once; one that takes neither is refused.
@@ -115,21 +118,20 @@ class _Actor:
         sizes = {size for each in (space, self.env.single_action_space) for size in _sizes(each)}
         count = next(number for number in range(3, len(sizes) + 4) if number not in sizes)
         many = concatenate(space, (rows * count)[:count], create_empty_array(space, count))
+        self._spaces[count] = batch_space(self.env.single_action_space, count)
         problems = []
         for one_by_one, trial, size in ((False, many, count), (True, rows[0], None)):
             try:
                 self._act(trial, None, np.ones(size or 1, bool), size)
             except Exception as error:  # whatever a policy raises that expects something else
                 cause, what = error, "one observation" if one_by_one else f"{count} observations at once"
-                ours = isinstance(error, InvalidInputError)
-                problems.append(
-                    f"Called with {what}, it {error if ours else f'raised {type(error).__name__}: {error}'}"
-                )
+                told = str(error) if isinstance(error, InvalidInputError) else f"{type(error).__name__}: {error}."
+                problems.append(f"Called with {what}: {told}")
             else:
                 return one_by_one
         raise InvalidInputError(
             f"The policy ({self.name}) gives no actions in {self.env.single_action_space} for observations in {space}. "
-            f"{'. '.join(problems)}. Let it take all observations at once (the copies in front) and give as many "
+            f"{' '.join(problems)} Let it take all observations at once (the copies in front) and give as many "
             "actions, or take one and give one."
         ) from cause
 
@@ -140,8 +142,6 @@ class _Actor:
 def _with_options(policy: Any) -> tuple[Callable[..., Any], set[str]]:
     """What is called, and which of stable-baselines3's options it takes."""
     call, options = getattr(policy, "predict", policy), {"state", "episode_start", "deterministic"}
-    if call is policy:
-        return call, set()
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):  # a built-in function without a signature
@@ -151,29 +151,24 @@ def _with_options(policy: Any) -> tuple[Callable[..., Any], set[str]]:
     return call, taken if {"state", "episode_start"} <= taken else taken - {"state", "episode_start"}
 
 
-def _in_space(values: Any, space: Space, count: int | None) -> np.ndarray[Any, Any]:
-    """Actions as an array of their space, or of `count` of them; real numbers are clipped to its limits."""
-    shape = (*(() if count is None else (count,)), *(space.shape or ()))
+def _as_actions(values: Any, single: Space, space: Space) -> np.ndarray[Any, Any]:
+    """Actions as an array of this space, of one action or of several; real numbers are clipped to its limits."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):
         array = np.asarray(None)
-    need = f"actions of shape {shape}"
-    if array.shape != shape or array.dtype.kind not in "biuf":
-        raise InvalidInputError(f"gave {_shown(array, values)} in place of {need}")
-    if isinstance(space, gymnasium.spaces.Box):
-        if not np.isfinite(array).all():
-            raise InvalidInputError(f"gave {_shown(array, values)}, which is not finite")
-        return np.clip(array, space.low, space.high).astype(space.dtype)
-    whole = array.astype(space.dtype)
-    inside = space if count is None else batch_space(space, count)
-    if not (whole == array).all() or not inside.contains(whole if whole.ndim else whole[()]):
-        raise InvalidInputError(f"gave {_shown(array, values)} in place of {need} in {space}")
+    shown = f"an array of shape {array.shape}" if array.size >= 10 else f"{values!r:.60}"
+    refusal = InvalidInputError(
+        f"The policy gave {shown} in place of actions of shape {space.shape or ()} in {single}."
+    )
+    if array.shape != (space.shape or ()) or array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise refusal
+    if isinstance(single, gymnasium.spaces.Box):
+        return np.clip(array, single.low, single.high).astype(single.dtype)
+    whole = array.astype(single.dtype)
+    if not (whole == array).all() or not space.contains(whole if whole.ndim else whole[()]):
+        raise refusal
     return whole
-
-
-def _shown(array: np.ndarray[Any, Any], values: Any) -> str:
-    return f"{values!r:.60}" if array.size < 10 else f"an array of shape {array.shape}"
 
 
 def _sizes(space: Space) -> tuple[int, ...]:
