@@ -16,6 +16,7 @@ from elbert.fairness.notions import EQUAL_OPPORTUNITY
 from elbert.learning.distributions import Categorical, Gaussian
 from elbert.learning.networks import Scale
 from elbert.learning.policy import Policy
+from elbert.report.pages import result_page
 from tests.envs.own import Counter, clinic
 from tests.learning.tiny import Probe, ProbeEnv, trainer_of
 
@@ -126,7 +127,7 @@ def test_an_agent_of_a_gymnasium_id_finds_its_environment_again(tmp_path):
         imports.evaluate(4)  # no module is imported because a file says so
 
 
-def test_the_notion_of_a_wrapper_is_kept_and_shown(tmp_path):
+def test_the_notion_of_a_wrapper_is_kept_and_shown():
     def make():
         return elbert.NotionWrapper(Counter(), "equal-opportunity", group_names=["a", "b"], qualified="qualified")
 
@@ -137,6 +138,7 @@ def test_the_notion_of_a_wrapper_is_kept_and_shown(tmp_path):
     assert (result.notion, result.to_dict()["notion"]) == ("equal-opportunity", "equal-opportunity")
     assert str(result.report).startswith("true positive rate")
     assert type(result).from_dict(result.to_dict()).notion == "equal-opportunity"
+    assert "true positive rate (equal-opportunity)" in str(result_page(result))
 
 
 def test_a_limit_in_evaluation_comes_before_that_of_training(untrained):

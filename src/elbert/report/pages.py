@@ -64,7 +64,7 @@ def result_page(result: Result) -> Page:
             facts(rows),
             *(f"* {reason}" for reason in result.not_estimable),
             "",
-            *(_groups_table(part) for part in result.criteria),
+            *(_groups_table(part, result.notion) for part in result.criteria),
             CAUTION,
         )
     )
@@ -95,14 +95,14 @@ def _limit_row(limit: LimitResult) -> tuple[str, ...]:
     return f"bias <= {limit.max_bias:g}", limit.verdict, p_text, "; ".join(notes)
 
 
-def _groups_table(part: CriterionResult) -> Table:
+def _groups_table(part: CriterionResult, notion: str | None) -> Table:
     shown = (Column("group", folds=True),)
     shown += columns("rate", "95 % interval", "supply / step", "demand / step", right=True)
     rows = []
     for group in part.groups:
         rate = number(group.rate, unknown="not estimable")
         rows.append((group.group, rate, around(group.ci), f"{group.supply:.4g}", f"{group.demand:.4g}"))
-    return Table(shown, tuple(rows), title=part.criterion)
+    return Table(shown, tuple(rows), title=part.criterion + ("" if notion is None else f" ({notion})"))
 
 
 def comparison_table(comparison: Comparison) -> Table:
