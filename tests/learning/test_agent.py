@@ -118,10 +118,12 @@ def test_training_names_groups_and_refuses_a_wrong_number():
 
 def test_an_agent_of_a_gymnasium_id_finds_its_environment_again(tmp_path):
     gymnasium.register("tests/Clinic-v0", entry_point=clinic)
-    path = elbert.train("tests/Clinic-v0", **TINY).save(tmp_path / "agent")
-    again = elbert.load(path)
+    elbert.train("tests/Clinic-v0", out=tmp_path / "run", **TINY)
+    again = elbert.load(tmp_path / "run")
     assert again.about.env == "tests/Clinic-v0"
     assert again.evaluate(4).env == "tests/Clinic-v0"
+    found = elbert.compare({"run": tmp_path / "run", "first": lambda o: 0}, episodes=4)
+    assert (found.env, found["first"].worst.groups[1].rate) == ("tests/Clinic-v0", 0.0)
     imports = dataclasses.replace(again, about=dataclasses.replace(again.about, env="antigravity:tests/Clinic-v0"))
     with pytest.raises(InvalidInputError, match="not stored with it"):
         imports.evaluate(4)  # no module is imported because a file says so

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import gymnasium
+
 from elbert.envs import find_world
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import Rule, is_rule
@@ -152,7 +154,8 @@ class Place(NamedTuple):
 def _home(policy: Policy) -> Place | None:
     """Where a policy comes from; None for one from elsewhere."""
     if isinstance(policy, RunFolder):
-        return Place(policy.config["env"], None if policy.world is None else policy.config["env"], policy.world)
+        name, world = policy.config["env"], policy.world
+        return Place(name, name if world is not None or name in gymnasium.registry else None, world)
     single = policy if isinstance(policy, Evaluable) else policy[0]
     env, parameters = single.home
     name = single.about.env if isinstance(single, Agent) else env
