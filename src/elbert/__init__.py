@@ -7,6 +7,8 @@ the total benefit it was given over the total benefit it was due, added up befor
     print(elbert.check_env(my_own_env))           # does it report supply and demand?
     agent = elbert.train("lending", method="elbert-po", seed=0)
     print(agent.evaluate(episodes=100))
+    print(elbert.evaluate(model, env="lending"))  # a policy from elsewhere: anything with predict, or a function
+    print(elbert.compare({"ours": agent, "theirs": model, "a rule": "lending/thresholds-2-1"}))
 
 Names are imported when first used, so that `import elbert` is quick.
 """
@@ -30,13 +32,18 @@ if TYPE_CHECKING:
     )
     from elbert.errors import ElbertError, InvalidInputError, NotEstimableError
     from elbert.exact.frontier import frontier
+    from elbert.experiments.compare import compare
     from elbert.experiments.evaluate import evaluate
+    from elbert.experiments.run_folder import runs
     from elbert.experiments.train import load, train, train_many
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
 _ROOMS = ("envs", "exact", "fairness", "learning")
-_HOMES = ("errors", "fairness", "envs", "learning", "exact.frontier", "experiments.evaluate", "experiments.train")
+_HOMES = (
+    *("errors", "fairness", "envs", "learning", "exact.frontier"),
+    *(f"experiments.{module}" for module in ("run_folder", "evaluate", "compare", "train")),
+)
 """Modules that the other names come from, in the order in which they import each other."""
 
 __all__ = [
@@ -52,6 +59,7 @@ __all__ = [
     "__version__",
     "benefit_report",
     "check_env",
+    "compare",
     "envs",
     "evaluate",
     "exact",
@@ -61,6 +69,7 @@ __all__ = [
     "load",
     "make_world",
     "register",
+    "runs",
     "train",
     "train_many",
 ]

@@ -13,10 +13,10 @@ from typing import Any
 
 import gymnasium
 
-from elbert.envs import get_entry
+from elbert.envs import find_world
+from elbert.envs.registry import GYMNASIUM_ID
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import Rule, get_rule, is_rule
-from elbert.experiments.evaluate import Policy
 from elbert.experiments.run_folder import RunFolder, summarise
 from elbert.files import as_path
 from elbert.learning import Environment
@@ -27,8 +27,9 @@ RESUMABLE = ("interrupted", "killed", "failed", "stopped")
 
 def environment_from(text: str) -> Environment:
     """The environment that a person names: a world, or a function that makes one, whose module is run."""
-    if ":" not in text:
-        return get_entry(text).name
+    if ":" not in text or GYMNASIUM_ID.fullmatch(text):
+        entry = find_world(text)
+        return text if entry is None else entry.name
     where, _, name = text.rpartition(":")
     try:
         module = _module(where)
@@ -98,12 +99,12 @@ def run_folder(env: str, method: str, out: Path | None, *, resume: bool) -> Path
     return RUNS / f"{name}-{numbers[-1] + 1 if numbers else 1}"
 
 
-def policy_from(text: str) -> Policy:
+def policy_from(text: str) -> Rule | RunFolder:
     """The policy that a person names: "rule:lending/thresholds-2-1" is a rule, anything else the folder of a run."""
     return get_rule(text) if is_rule(text) else RunFolder(as_path(text, "run"))
 
 
-def policies_from(texts: Sequence[str]) -> dict[str, Policy]:
+def policies_from(texts: Sequence[str]) -> dict[str, Rule | RunFolder]:
     """Policies by short names: a rule's or a folder's, or the whole path where two folders are called the same."""
     policies = [policy_from(text) for text in dict.fromkeys(texts)]
     short = [each.name if isinstance(each, Rule) else Path(os.path.realpath(each.path)).name for each in policies]

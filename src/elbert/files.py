@@ -176,8 +176,13 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str,
 
     data = read_bytes(path)
     if data[8:9] not in (b"{", b""):  # a safetensors file is 8 bytes of a length, then a JSON object
-        kind = "a zip archive, as stable-baselines3 saves its models" if data[:2] == b"PK" else "no safetensors file"
-        raise FileError(f"{path} is not a file of elbert's: it is {kind}. Give one that `Agent.save` or a run wrote.")
+        kind, hint = "no safetensors file", ""
+        if data[:2] == b"PK":
+            kind = "a zip archive, as stable-baselines3 saves its models"
+            hint = " A model of that library is loaded there and then evaluated: elbert.evaluate(model, env=...)."
+        raise FileError(
+            f"{path} is not a file of elbert's: it is {kind}. Give one that `Agent.save` or a run wrote.{hint}"
+        )
     try:
         arrays = load(data)
         size = int.from_bytes(data[:8], "little")

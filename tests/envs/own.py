@@ -40,8 +40,13 @@ class Clinic(gymnasium.Env):
         return self.waiting.astype(np.float32)
 
 
-def clinic(**kwargs):
-    return SupplyDemandWrapper(Clinic(**kwargs), supply=lambda t: t.info["served"], demand=lambda t: t.info["arrived"])
+def clinic(group_names=None, **kwargs):
+    return SupplyDemandWrapper(
+        Clinic(**kwargs),
+        supply=lambda t: t.info["served"],
+        demand=lambda t: t.info["arrived"],
+        group_names=group_names,
+    )
 
 
 class Counter(gymnasium.Env):

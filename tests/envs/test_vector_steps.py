@@ -89,11 +89,11 @@ def test_every_step_is_shown_as_it_was_before_any_reset(mode, kind):
 
 def test_criteria_and_groups_are_known_after_a_probe():
     steps = VectorSteps(days(AutoresetMode.NEXT_STEP))
-    assert steps.probe() == (4, ("benefit rate",), 2)
+    assert steps.probe() == (4, (("benefit rate",), None, None), 2)
     with pytest.raises(InvalidInputError, match="before reset"):
         steps.step(np.zeros(3, int))
     two = VectorSteps(FlawedVector({key: np.ones((2, 2, 3)) for key in PAIR}))
-    assert two.probe() == (1, ("criterion 0", "criterion 1"), 3)
+    assert two.probe() == (1, (("criterion 0", "criterion 1"), None, None), 3)
 
 
 def test_a_step_in_which_all_copies_are_reset_has_no_benefits():

@@ -6,9 +6,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import elbert
 from elbert.cli_arguments import policies_from
+from elbert.envs import make_world
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at
 from elbert.exact.rules import get_rule
@@ -152,3 +155,66 @@ def test_one_seed_and_several_are_shown_by_the_same_page(usual):
     assert around in rows["debiased"], "the interval of one policy is that of the debiased bias"
     assert around in next(line for line in two.splitlines() if line.startswith("observed bias"))
     assert max(len(line) for line in [*one.splitlines(), *two.splitlines()]) <= 80
+
+
+def everybody(observations):
+    return np.ones(len(observations), int)
+
+
+def test_anything_is_compared_in_one_environment(whole):
+    """Whoever accepts everybody gives all that is due: the rates are 1 in any world."""
+    found = elbert.compare(
+        {"run": whole, "agents": RunFolder(whole).agents(), "rule": RULE, "all": everybody, "each": lambda o: 1},
+        env="lending",
+        episodes=3,
+        horizon=30,
+        max_bias=0.5,
+    )
+    assert found.env == "lending"
+    assert [policy.method for policy in found.policies] == ["elbert-po", "elbert-po", "rule", "everybody", "function"]
+    assert found["run"].seeds[0].to_dict() == found["agents"].seeds[0].to_dict()
+    assert found["all"].reward == found["each"].reward, "the same episodes, taken together or one by one"
+    assert [group.rate for group in found["all"].worst.groups] == [1.0, 1.0]
+    assert all(policy.result.limit.max_bias == 0.5 for policy in found.policies)
+    assert {policy.result.horizon for policy in found.policies} == {30}
+    assert not (whole / "evaluation.json").exists(), "nothing unusual is kept"
+    lines = str(found).splitlines()
+    assert lines[1].split()[:2] == ["run", "method"]
+    assert len([line for line in lines if "everybody" in line]) == 1
+    with pytest.raises(InvalidInputError, match=r"is called 'rul'.* Did you mean 'rule'"):
+        found["rul"]
+
+
+def test_guests_come_to_the_world_of_the_others(whole, monkeypatch):
+    """A run in a world with dear loans: guests are evaluated there, not in the usual world."""
+    agent = elbert.load(whole, seed=0)
+    dear = replace(agent, about=replace(agent.about, parameters={"interest": 3.0, "horizon": 64}))
+    found = compare({"all": everybody, "agent": dear}, episodes=3, horizon=30)
+    there = make_world("lending", interest=3.0, horizon=30)
+    assert found["all"].reward == elbert.evaluate(everybody, env=there, episodes=3).reward
+    assert found.policies[0].best.parameters == found.policies[1].best.parameters == {"interest": 3.0}
+    usual = compare({"all": everybody, "agent": dear}, env="lending", episodes=3, horizon=30)
+    assert usual["all"].reward.mean < found["all"].reward.mean
+    assert usual.policies[1].best.parameters == {}
+
+
+def test_what_cannot_be_compared_is_refused(whole):
+    with pytest.raises(InvalidInputError, match=r"policies is a list.* Give them by name"):
+        compare([whole])
+    with pytest.raises(InvalidInputError, match="does not say where it acts"):
+        compare({"all": everybody})
+    with pytest.raises(InvalidInputError, match=r"different environments: attention, lending. .* env=\.\.\."):
+        compare({"run": whole, "rule": "attention/proportional"})
+
+
+def test_kept_evaluations_serve_only_what_they_are_of(tmp_path, usual, monkeypatch):
+    run, asked = run_in(tmp_path, usual), []
+    monkeypatch.setattr(
+        compare_module, "evaluate_policy", lambda policy, conditions, **_: asked.append(conditions) or usual
+    )
+    compare({"run": run})
+    compare({"run": run}, env="lending")
+    assert not asked, "the usual evaluation is kept"
+    compare({"run": run}, env=make_world("lending", interest=2.0))
+    compare({"run": run}, max_bias=0.1)
+    assert [(conditions.env is None, conditions.max_bias) for conditions in asked] == [(False, None), (True, 0.1)]

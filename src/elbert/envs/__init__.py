@@ -15,7 +15,7 @@ from elbert.envs.gym_wrappers import (
 from elbert.envs.infectious import DOSES_PER_INFECTION, INFECTED, RECOVERED, SUSCEPTIBLE, Infectious, InfectiousState
 from elbert.envs.lending import Lending, LendingState
 from elbert.envs.parameters import plain_parameters
-from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, get_entry, make_world, register
+from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, find_world, get_entry, make_world, register
 from elbert.envs.world import TimeStep, World
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "WorldVectorEnv",
     "check_env",
     "describe",
+    "find_world",
     "get_entry",
     "karate_club",
     "make_world",

@@ -13,8 +13,9 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from elbert.checks import as_seed, as_whole
 from elbert.envs.gym_env import WorldEnv
 from elbert.envs.gym_infos import VectorSteps
+from elbert.envs.gym_names import Names, names_of
 from elbert.envs.gym_returns import KEYS, EnvCheckError, StrictEnv, as_float32, check_finite
-from elbert.envs.registry import get_entry
+from elbert.envs.registry import find_world
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 
@@ -34,6 +35,7 @@ class EnvReport:
     supply: np.ndarray[Any, Any]  # [criteria, groups] totals over the steps
     demand: np.ndarray[Any, Any]
     notes: tuple[str, ...]
+    names: Names  # of groups and rates, as far as the environment says them
 
     def __str__(self) -> str:
         """A few lines for people."""
@@ -44,8 +46,9 @@ class EnvReport:
             f"{self.episodes} episodes ended."
         ]
         for c, g in np.ndindex(self.supply.shape):
-            name = f"criterion {c}, " if self.criteria > 1 else ""
-            lines.append(f"  {name}group {g}: supply {self.supply[c, g]:g}, demand {self.demand[c, g]:g}")
+            rate = f"{self.names.criteria[c]}, " if self.criteria > 1 else ""
+            group = g if self.names.groups is None else self.names.groups[g]
+            lines.append(f"  {rate}group {group}: supply {self.supply[c, g]:g}, demand {self.demand[c, g]:g}")
         return "\n".join(lines + [f"Note: {note}" for note in self.notes])
 
 
@@ -53,7 +56,7 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
     """Step an environment with random actions and explain what is missing or wrong.
 
     Args:
-        env: a Gymnasium environment or vector environment, a world, or the name of one.
+        env: a Gymnasium environment or vector environment, a world, or the name or Gymnasium id of one.
         steps: how many steps to take.
         seed: of the environment and the actions.
 
@@ -63,7 +66,8 @@ def check_env(env: Any, *, steps: int = 500, seed: int = 0) -> EnvReport:
     as_whole(steps, "steps", "a whole number of steps, at least 1", low=1)
     start = as_seed(seed)
     if isinstance(env, str):
-        env = get_entry(env).make()
+        entry = find_world(env)
+        env = gymnasium.make(env) if entry is None else entry.make()
     if isinstance(env, World):
         env = WorldEnv(env)
     try:
@@ -103,7 +107,9 @@ def _report(env: Any, steps: int, seed: int) -> EnvReport:
     criteria, groups = totals["supply"].shape
     in_place = strict is not None and strict.changed_in_place
     notes = tuple(_notes(**totals, episodes=episodes, steps=made, in_place=in_place))
-    return EnvReport(copies, criteria, groups, made, episodes, **totals, notes=notes)
+    return EnvReport(
+        copies, criteria, groups, made, episodes, **totals, notes=notes, names=names_of(env, criteria, groups)
+    )
 
 
 def _notes(supply: Any, demand: Any, episodes: int, steps: int, in_place: bool) -> list[str]:

@@ -30,7 +30,15 @@ class ResetNeededError(ElbertError, gymnasium.error.ResetNeeded):
     """A step or a picture was asked for where no episode is under way."""
 
 
-class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
+class _Named:
+    """What the environments of a world say about their benefits, for `gym_names`."""
+
+    world: World
+    notion = property(lambda self: self.world.benefit, doc="The notion that says what supply and demand are.")
+    group_names = property(lambda self: self.world.group_names, doc="What the groups are called, if they have names.")
+
+
+class WorldVectorEnv(_Named, gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
     """Many copies of a world, stepped by one compiled function. `info` holds supply and demand of every copy."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  (Gymnasium's own way)
@@ -173,7 +181,7 @@ class WorldVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):
         return mask
 
 
-class WorldEnv(gymnasium.Env[np.ndarray, Any]):
+class WorldEnv(_Named, gymnasium.Env[np.ndarray, Any]):
     """One copy of a world as a Gymnasium environment. `info` of a step holds its supply and demand."""
 
     metadata = WorldVectorEnv.metadata

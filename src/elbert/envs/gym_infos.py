@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
+from elbert.envs.gym_names import Names, names_of
 from elbert.envs.gym_returns import (
     as_float32,
     as_rows,
@@ -30,6 +31,7 @@ from elbert.envs.gym_returns import (
     same_groups,
 )
 from elbert.errors import InvalidInputError
+from elbert.fairness.arrays import check_amounts
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 Mask = np.ndarray[Any, Any]
@@ -164,6 +166,11 @@ class VectorStep(NamedTuple):
     truncated: np.ndarray[Any, Any]  # [N] bool
     counted: np.ndarray[Any, Any]  # [N] bool: False where a copy was only reset and made no step
 
+    @property
+    def ended(self) -> np.ndarray[Any, Any]:
+        """Whether this step was the last of its episode. [N]"""
+        return self.terminated | self.truncated
+
 
 class VectorSteps:
     """Steps a user's vector environment; every step is shown as it was before any reset, whatever the autoreset mode.
@@ -174,24 +181,25 @@ class VectorSteps:
     def __init__(self, env: VectorEnv, *, thorough: bool = False) -> None:
         """The environment; nothing is reset yet. `thorough`: observations must also lie in their space."""
         self.env, self.copies, self._thorough = env, env.num_envs, thorough
-        self._shape: tuple[int, ...] | None = None  # (criteria, groups), known after the first step
+        self.observations: Any = None  # what a policy sees next, as the environment gave it: [N, ...] of its space
+        self.starts = np.ones(self.copies, bool)  # [N] whether these observations open an episode
+        self.names: Names | None = None  # of groups and rates, known after the first step
+        self._shape: tuple[int, ...] | None = None  # (criteria, groups), likewise
         self._ended: Mask | None = None  # copies that stand at the end of an episode; None before a reset
 
-    def probe(self) -> tuple[int, tuple[str, ...], int]:
-        """Size of an observation, criteria and groups, from one step that counts in no episode: `reset` after it."""
+    def probe(self) -> tuple[int, Names, int]:
+        """Size of an observation, names and groups, from one step that counts in no episode: `reset` after it."""
         if self._shape is None:
             self.reset(seed=0)
             self.step(self.env.action_space.sample())
             self._ended = None
-        assert self._shape is not None
-        count, groups = self._shape
-        criteria = ("benefit rate",) if count == 1 else tuple(f"criterion {c}" for c in range(count))
-        return int(gymnasium.spaces.flatdim(self.env.single_observation_space)), criteria, groups
+        assert self._shape is not None and self.names is not None  # noqa: PT018
+        return int(gymnasium.spaces.flatdim(self.env.single_observation_space)), self.names, self._shape[1]
 
     def reset(self, seed: int) -> np.ndarray[Any, Any]:
         """Start new episodes in all copies. Returns the observations, [N, observation] float32."""
         check_spaces(self.env.single_observation_space, self.env.single_action_space)
-        self._ended = np.zeros(self.copies, bool)
+        self._ended, self.starts = np.zeros(self.copies, bool), np.ones(self.copies, bool)
         return self._reset(seed=seed)
 
     def step(self, actions: Any) -> VectorStep:
@@ -205,13 +213,14 @@ class VectorSteps:
         ended, stepped = terminated | truncated, stepping(mode, self._ended)
         last, info = before_reset(self.env, observations, info, ended)
         supply, demand = self._amounts(info, stepped)
-        after = self._flat(observations, "step()")
+        after, self.observations = self._flat(observations, "step()"), observations
         final = after if last is observations else self._flat(last, "step(), in its last steps of episodes,")
         rewards = np.where(stepped, as_float32(as_values(reward, "reward", (self.copies,))), np.float32(0))
         check_finite(rewards, "reward")
         if mode is AutoresetMode.DISABLED and ended.any():
             after = self._reset(options={"reset_mask": ended.copy()})
         self._ended = ended_after(mode, ended)
+        self.starts = ~stepped if mode is AutoresetMode.NEXT_STEP else ended
         return VectorStep(
             final_observation=final,
             next_observation=after,
@@ -224,8 +233,8 @@ class VectorSteps:
         )
 
     def _reset(self, **arguments: Any) -> np.ndarray[Any, Any]:
-        observations, _ = returned(lambda: self.env.reset(**arguments), "reset")
-        return self._flat(observations, "reset()")
+        self.observations, _ = returned(lambda: self.env.reset(**arguments), "reset")
+        return self._flat(self.observations, "reset()")
 
     def _flat(self, observations: Any, name: str) -> np.ndarray[Any, Any]:
         """The observations as finite numbers. [N, observation] float32"""
@@ -245,4 +254,9 @@ class VectorSteps:
         self._shape = same_groups(supply.shape[1:], self._shape)
         check_finite(supply, "supply")
         check_finite(demand, "demand")
+        if self.names is None:
+            self.names = names_of(self.env, *self._shape)
+        for c, criterion in enumerate(() if self.names.notion is None else self.names.notion.criteria):
+            if criterion.bounded and (supply[:, c] > demand[:, c]).any():
+                check_amounts(supply[:, c], demand[:, c], bounded=True)
         return supply, demand

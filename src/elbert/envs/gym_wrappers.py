@@ -12,7 +12,7 @@ For a vector environment there are `SupplyDemandVectorWrapper` and `NotionVector
 at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium
@@ -23,6 +23,7 @@ from elbert.envs.gym_infos import autoreset_mode, before_reset, ended_after, mer
 from elbert.envs.gym_returns import KEYS, benefit_rows, check_entries, returned
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import as_pair
+from elbert.fairness.episode_totals import as_names
 from elbert.fairness.notions import Notion, get_notion
 
 
@@ -52,17 +53,35 @@ Benefit: TypeAlias = Callable[[Transition, np.ndarray[Any, Any] | None], tuple[A
 class _ByFunctions:
     """What the two wrappers by functions share."""
 
-    def __init__(self, env: Any, *, supply: Amounts, demand: Amounts) -> None:
+    notion = None  # not even that of an environment within: it is not known what the two functions count
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        supply: Amounts,
+        demand: Amounts,
+        group_names: Sequence[str] | None = None,
+        criteria: Sequence[str] | None = None,
+    ) -> None:
         """The environment, and what each group received (`supply`) and was due (`demand`) in a step.
 
-        Both are functions of the `Transition` that give [groups] or [criteria, groups]. In a vector environment they
-        see all copies at once and give the copies in front.
+        Args:
+            env: any Gymnasium environment (a vector environment for `SupplyDemandVectorWrapper`).
+            supply: function of the `Transition` that gives [groups] or [criteria, groups]. In a vector environment it
+                sees all copies at once and gives the copies in front.
+            demand: likewise.
+            group_names: what the groups are called in results, for example ["north", "south"].
+            criteria: what the rates are called, for example ["share served"]; "benefit rate" if not given.
         """
         for name, function in (("supply", supply), ("demand", demand)):
             if not callable(function):
                 example = 'lambda t: t.info["served"]'
                 raise InvalidInputError(f"{name} is {function!r}. Give a function of the transition, say {example}.")
         super().__init__(env, lambda transition, _: (supply(transition), demand(transition)))  # pyright: ignore
+        self.criteria = criteria
+        if group_names is not None:
+            self.group_names = group_names
 
 
 class _ByNotion:
@@ -73,7 +92,8 @@ class _ByNotion:
         env: Any,
         notion: str | Notion,
         *,
-        groups: int,
+        groups: int | None = None,
+        group_names: Sequence[str] | None = None,
         group: Field = "group",
         decision: Field | None = None,
         qualified: Field | None = None,
@@ -83,13 +103,18 @@ class _ByNotion:
         Args:
             env: any Gymnasium environment (a vector environment for `NotionVectorWrapper`).
             notion: for example "equal-opportunity"; `elbert.fairness.NOTIONS` lists them.
-            groups: how many groups there are.
+            groups: how many groups there are; as many as `group_names` has, if not given.
+            group_names: what the groups are called in results, for example ["north", "south"].
             group: of the person decided on, 0 .. groups - 1.
             decision: 1 accepted, 0 rejected; the action, if not given.
             qualified: 1 if the benefit was due; not needed for demographic parity.
         """
         rule = get_notion(notion)
-        as_whole(groups, "groups", "the number of groups, at least 1", low=1)
+        if groups is None and group_names is not None:
+            groups = len(group_names)
+        count = as_whole(groups, "groups", "the number of groups, at least 1, or group_names", low=1)
+        if group_names is not None:
+            self.group_names = as_names(group_names, count, "group_names")
         if rule.needs_qualified and qualified is None:
             raise InvalidInputError(
                 f"The notion {rule.name!r} needs to know who was qualified. Give qualified=, the name of an entry of "
@@ -102,13 +127,14 @@ class _ByNotion:
                 transition.action if decision is None else _field(transition, decision, "decision", made_step)
             )
             due = None if qualified is None else np.asarray(_field(transition, qualified, "qualified", made_step))
-            each = rule.per_outcome(who, what, due, groups=groups)
+            each = rule.per_outcome(who, what, due, groups=count)
             people = tuple(range(0 if made_step is None else 1, who.ndim))
             supply, demand = np.sum(each.supply, axis=people), np.sum(each.demand, axis=people)
             single = len(rule.criteria) == 1
             return (supply[..., 0, :], demand[..., 0, :]) if single else (supply, demand)
 
         super().__init__(env, benefit)  # pyright: ignore
+        self.notion = rule
 
 
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -6,6 +6,7 @@ makes a world known to `make_world`, to the command line, and to `gymnasium.make
 """
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -90,6 +91,8 @@ class Entry:
                 hint = did_you_mean("horizon" if name == "max_episode_steps" else name, known)
                 raise InvalidInputError(f"{self.name} has no parameter {name!r}.{hint} It has: {', '.join(known)}.")
 
+
+GYMNASIUM_ID = re.compile(r"([\w.]+:)?([\w.-]+/)?[\w.-]+-v\d+")  # "CartPole-v1", "mine/Queue-v0", "module:Id-v0"
 
 ENTRIES: dict[str, Entry] = {}
 """Name -> world: the paper's five environments, and what was registered."""
@@ -182,6 +185,29 @@ def get_entry(name: str) -> Entry:
         if name in (entry.name, entry.id):
             return entry
     raise unknown_name("environment", name, ENTRIES)
+
+
+def find_world(name: str) -> Entry | None:
+    """The entry of a world's name or id, or None for the id of any other Gymnasium environment; else refused."""
+    if any(name in (entry.name, entry.id) for entry in ENTRIES.values()):
+        return get_entry(name)
+    if not GYMNASIUM_ID.fullmatch(name):
+        known = [*ENTRIES, *gymnasium.registry]
+        raise InvalidInputError(
+            f"No environment is called {name!r}.{did_you_mean(name, known)} Worlds: {', '.join(ENTRIES)}. A Gymnasium "
+            "id works too, such as 'CartPole-v1', 'my_package/MyEnv-v0', or 'module:MyEnv-v0' to import a module first."
+        )
+    module, _, identifier = name.rpartition(":")
+    try:
+        if module:
+            import_module(module)
+        gymnasium.spec(identifier)
+    except (gymnasium.error.Error, ImportError) as error:
+        raise InvalidInputError(
+            f"Gymnasium knows no environment {name!r} ({error}). Import the package that registers it, or write "
+            "'module:Id-v0' to have the module imported."
+        ) from error
+    return None
 
 
 def make_world(name: str, **parameters: Any) -> World:

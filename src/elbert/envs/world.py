@@ -11,7 +11,7 @@ are its leaves. A step past the end of an episode is not guarded against here: t
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
@@ -50,6 +50,7 @@ class World(ABC):
     """
 
     horizon: jax.Array  # [] steps after which an episode is truncated
+    group_names: ClassVar[Sequence[str] | None] = None  # what the groups are called in results; numbered if None
     _static: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, *, static: tuple[str, ...] = (), **others: Any) -> None:

@@ -20,7 +20,6 @@ from elbert.envs.world import World
 from elbert.errors import InvalidInputError, did_you_mean
 from elbert.exact.rule_policies import FAMILIES, Family, Policy
 from elbert.learning import Environment
-from elbert.learning.agent import About
 from elbert.learning.evaluation import Evaluable
 from elbert.learning.simulators import Episodes
 from elbert.learning.simulators.compiled import play as played
@@ -40,10 +39,9 @@ class Rule(Evaluable):
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of the world, where they are not the default ones
 
     @property
-    def about(self) -> About:
-        """The environment and the name, as a trained agent tells them."""
-        parameters = dict(self.parameters)
-        return About(self.env, parameters, str(self), seed=0, steps=0, train_seconds=0.0, observation_shape=None)
+    def home(self) -> tuple[str, dict[str, Any]]:
+        """The world that the rule is for, and its parameters."""
+        return self.env, dict(self.parameters)
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.env}/{self.name}"
@@ -76,6 +74,7 @@ class Rule(Evaluable):
             "env": env if isinstance(env, str) else self.env,
             "method": str(self),
             "criteria": tuple(criterion.name for criterion in world.benefit.criteria),
+            "groups": world.group_names,
             "notion": world.benefit,
         }
 

@@ -4,19 +4,22 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
-from elbert.envs import ENTRIES, get_entry
+from elbert.envs import ENTRIES, find_world
 from elbert.errors import InvalidInputError, unknown_name
-from elbert.exact.rules import Rule
+from elbert.exact.rules import get_rule, is_rule
 from elbert.experiments.presets import OWN
 from elbert.experiments.results import over_seeds
 from elbert.experiments.run_folder import RunFolder
-from elbert.learning import Agent, Environment
+from elbert.files import as_path
+from elbert.learning import Agent, Environment, Evaluable, ForeignPolicy
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, tell_nobody
 
-Policy: TypeAlias = Rule | RunFolder  # what people name to have it evaluated
+Policy: TypeAlias = Evaluable | RunFolder | Sequence[Agent]
+"""What is evaluated: one policy, or those of several seeds."""
 
 
 class Protocol(NamedTuple):
@@ -50,43 +53,90 @@ class Conditions:
     seed: int = 1
     deterministic: bool = False
     env: Environment | None = None  # None: where the policy was trained
+    max_bias: float | None = None  # limit to be tested; None: the one that the policy was trained for, if any
 
 
 USUAL = Conditions()
 
 
 def evaluate(
-    policy: Agent | Rule,
+    policy: Any,
     *,
-    protocol: str = "default",
+    env: Environment | None = None,
     episodes: int | None = None,
-    horizon: int | None = None,
+    max_bias: float | None = None,
     seed: int = 1,
     deterministic: bool = False,
-    env: Environment | None = None,
+    protocol: str = "default",
+    horizon: int | None = None,
     progress: Tell = tell_nobody,
 ) -> Result:
-    """Evaluate an agent or a rule by a protocol.
+    """Let a policy act in fresh episodes: its reward, every group's benefit rate, and the bias, with intervals.
+
+        result = elbert.evaluate(agent)  # where it was trained
+        result = elbert.evaluate(model, env=make_env, episodes=100, max_bias=0.05)  # a model of stable-baselines3
+        result = elbert.evaluate(lambda observations: observations[:, 0] > 0.5, env="lending", episodes=20)
+        print(result)  # also: result.reward, result.worst.bias, result.limit, result.to_dict()
 
     Args:
-        policy: the agent or the rule.
-        protocol: "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
-        episodes: number of episodes, in place of the protocol's.
-        horizon: steps of an episode, in place of the protocol's.
-        seed: seed of the episodes.
+        policy: an agent (`elbert.train`, `elbert.load`) or a list of agents, one for each seed; the name of a rule,
+            such as "lending/thresholds-2-1"; the path of a run or of an agent's file; an object with
+            `predict(observation)`, such as a model of stable-baselines3; or a function from observations to actions.
+            The last two may take the observations of all copies at once (the copies in front) or one at a time: a
+            first call tells. They see observations as the environment gives them.
+        env: where it acts: the name of a world, a Gymnasium id, a Gymnasium environment that reports supply and demand
+            (`elbert.check_env` says whether it does), a function that makes one, a vector environment, or a `World`.
+            By default, where the agent was trained.
+        episodes: number of episodes; by default the protocol's, 200 in an environment of your own.
+        max_bias: limit on the bias to be tested; `result.limit` then says whether the episodes confirm or refute it.
+            By default the limit that the agent was trained for, if any.
+        seed: seed of the episodes. A policy from elsewhere that draws its own random numbers has to be seeded there.
         deterministic: take the most probable action instead of sampling one.
-        env: another environment than that of training.
+        protocol: "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
+        horizon: steps of an episode in a named world, in place of the protocol's.
         progress: is told how many episodes are done.
     """
-    if not isinstance(policy, Agent | Rule):
-        raise InvalidInputError(
-            f"A {type(policy).__name__} cannot be evaluated here. Give an agent (elbert.train, elbert.load) or a rule "
-            "(elbert.exact.rules.get_rule)."
-        )
     conditions = Conditions(
-        protocol=protocol, episodes=episodes, horizon=horizon, seed=seed, deterministic=deterministic, env=env
+        protocol=protocol,
+        episodes=episodes,
+        horizon=horizon,
+        seed=seed,
+        deterministic=deterministic,
+        env=env,
+        max_bias=max_bias,
     )
-    return _evaluate_all([policy], conditions, progress)[0]
+    return evaluate_policy(as_policy(policy), conditions, progress=progress)
+
+
+def as_policy(policy: Any) -> Policy:
+    """What can be evaluated, from whatever a user calls a policy; see `evaluate`."""
+    if isinstance(policy, Evaluable | RunFolder):
+        return policy
+    if isinstance(policy, str | Path):
+        return _named(policy)
+    if isinstance(policy, list | tuple):
+        if policy and all(isinstance(each, Agent) for each in policy):
+            return policy
+        raise InvalidInputError(
+            f"A {type(policy).__name__} was given that holds something else than agents, or nothing. Several policies "
+            "are evaluated as one if they are agents, one for each seed; others are compared: elbert.compare({...})."
+        )
+    return ForeignPolicy(policy)
+
+
+def _named(name: str | Path) -> Policy:
+    """A rule, a run or an agent by its name or path."""
+    text, path = str(name), as_path(name, "The policy")
+    if is_rule(text) or (text.partition("/")[0] in ENTRIES and "/" in text and not path.exists()):
+        return get_rule(text)
+    if path.suffix == ".safetensors" or path.is_file():
+        return Agent.load(path)
+    if not path.is_dir():
+        raise InvalidInputError(
+            f"The policy is {text!r}, and nothing of this name is there. Give the path of a run or of an agent's file, "
+            "or a rule such as 'lending/thresholds-2-1'; `elbert runs` lists runs."
+        )
+    return RunFolder(path)
 
 
 def evaluate_policy(
@@ -97,13 +147,15 @@ def evaluate_policy(
     keep: bool | None = None,
     progress: Tell = tell_nobody,
 ) -> Result:
-    """Evaluate a rule, or all agents of a run, which are read if they are not at hand.
+    """Evaluate one policy, several agents, or all agents of a run, which are read if they are not at hand.
 
     The run's folder keeps the result if `keep` says so. By default it does if the conditions are the usual ones, but
     for a user's environment, which has to be given.
     """
-    if isinstance(policy, Rule):
+    if isinstance(policy, Evaluable):
         return _evaluate_all([policy], conditions, progress)[0]
+    if not isinstance(policy, RunFolder):
+        return over_seeds(_evaluate_all(policy, conditions, progress), [agent.about.seed for agent in policy])
     digest = policy.digest()  # first: a checkpoint that comes in between makes the result old, not wrong
     agents = policy.agents() if agents is None else agents
     if any(agent.about.method_settings != agents[0].about.method_settings for agent in agents):
@@ -119,13 +171,12 @@ def evaluate_policy(
     return result
 
 
-def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, progress: Tell) -> list[Result]:
+def _evaluate_all(policies: Sequence[Evaluable], conditions: Conditions, progress: Tell) -> list[Result]:
     """Each policy in episodes of its own, so that an interval over seeds covers both kinds of chance."""
     env, own = conditions.env, OWN
-    if isinstance(env, str):
-        own = env = get_entry(env).name
-    elif env is None and policies[0].about.parameters is not None:
-        own = policies[0].about.env
+    where = policies[0].home[0] if env is None else env
+    if isinstance(where, str) and (entry := find_world(where)) is not None:
+        own = entry.name
     if own == OWN and conditions.horizon is not None:
         raise InvalidInputError("The horizon of an environment of your own is set where it is made, not here.")
     protocol = protocol_for(conditions.protocol, own)
@@ -145,6 +196,7 @@ def _evaluate_all(policies: Sequence[Agent | Rule], conditions: Conditions, prog
                 seed=conditions.seed + place,
                 deterministic=conditions.deterministic,
                 extra_demand=protocol.extra_demand,
+                max_bias=conditions.max_bias,
                 progress=tell,
                 **parameters,
             )

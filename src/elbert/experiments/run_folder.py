@@ -268,6 +268,14 @@ def find_runs(folder: Path) -> Iterator[RunSummary]:
             yield summarise(config.parent)
 
 
+def runs(folder: str | Path = "runs") -> list[RunSummary]:
+    """The runs in a folder and the folders below it, with their status and results.
+
+    Each has, among others, `path`, `env`, `method`, `seeds`, `status`, `reward` and `bias`; `to_dict()` gives all.
+    """
+    return list(find_runs(as_path(folder, "The folder")))
+
+
 def summarise(path: Path) -> RunSummary:
     """Look at a run. What cannot be read makes it a damaged one, with the reason."""
     run = RunFolder(path)

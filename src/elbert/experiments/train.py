@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from elbert.checks import as_whole
-from elbert.envs import get_entry
+from elbert.envs import find_world
 from elbert.errors import InvalidInputError
 from elbert.experiments.presets import OWN
 from elbert.experiments.resolve import resolve
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import RunSession
+from elbert.fairness.episode_totals import as_names
 from elbert.files import as_path
 from elbert.learning import Agent, Callback, Environment, MethodLike, Trainer, open_simulator
 from elbert.progress import Tell, tell_nobody
@@ -25,6 +26,7 @@ def train(
     preset: str = "fast",
     seed: int = 0,
     world: Mapping[str, Any] | None = None,
+    group_names: Sequence[str] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -37,12 +39,13 @@ def train(
 
     Args:
         env: the name of a world ("lending"), a `World`, a Gymnasium environment that reports supply and demand
-            (`elbert.check_env` says whether it does), a function that makes one, or a vector environment.
+            (`elbert.check_env` says whether it does), its id, a function that makes one, or a vector environment.
         method: "elbert-po", "g-ppo" (plain PPO), "r-ppo", "a-ppo", a `Method`, or a function from estimates to an
             advantage.
         preset: "fast", "paper", or the path of a TOML file: the settings that are not given here.
         seed: seed of all randomness. The same seed gives the same agent on the same machine.
         world: parameters of the named world in training.
+        group_names: what the groups are called in results; by default as the environment says, else by number.
         out: folder of the run: configuration, metrics, checkpoints, agent. Without it nothing is written.
         resume: whether to go on with the run in `out`; if there is none, it is started.
         callbacks: functions that are called after every iteration with the iteration's number, metrics and trainer.
@@ -58,6 +61,7 @@ def train(
         method=method,
         preset=preset,
         world=world,
+        group_names=group_names,
         out=out,
         resume=resume,
         callbacks=callbacks,
@@ -74,6 +78,7 @@ def train_many(
     method: MethodLike = "elbert-po",
     preset: str = "fast",
     world: Mapping[str, Any] | None = None,
+    group_names: Sequence[str] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -87,11 +92,19 @@ def train_many(
     combination those of all seeds. The other arguments are those of `train`.
     """
     folder = None if out is None else as_path(out, "out")
-    env = get_entry(env).name if isinstance(env, str) else env
-    name = env if isinstance(env, str) else OWN
-    request = resolve(name, method, preset=preset, world=world, settings=settings, grid=grid, seeds=seeds)
+    entry = find_world(env) if isinstance(env, str) else None
+    env, name = (env, OWN) if entry is None else (entry.name, entry.name)
+    try:
+        request = resolve(name, method, preset=preset, world=world, settings=settings, grid=grid, seeds=seeds)
+    except InvalidInputError:
+        if entry is None:  # what the environment lacks is said first
+            with open_simulator(env, 1):
+                pass
+        raise
     with open_simulator(env, request.settings.copies, request.world or None) as simulator:
         request.check_fit(simulator)
+        if group_names is not None:
+            simulator.group_names = as_names(group_names, simulator.shape.groups, "group_names")
         trainer = Trainer(simulator, request.settings, request.method, members=request.members)
         session = RunSession(trainer, callbacks=callbacks, progress=progress, folder=folder)
         if folder is None:

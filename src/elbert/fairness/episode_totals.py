@@ -86,8 +86,8 @@ class EpisodeTotals:
         totals = cls(
             supply=supplies,
             demand=demands,
-            criteria=_names(criteria, n_criteria, "criteria"),
-            groups=_names(range(n_groups) if groups is None else groups, n_groups, "groups"),
+            criteria=as_names(criteria, n_criteria, "criteria"),
+            groups=as_names(range(n_groups) if groups is None else groups, n_groups, "groups"),
             notion=notion,
         )
         totals._check()
@@ -153,7 +153,7 @@ def _read(supply: Any, demand: Any) -> tuple[Floats, Floats]:
     return supplies, demands
 
 
-def _names(names: Sequence[Any], length: int, what: str) -> tuple[str, ...]:
+def as_names(names: Sequence[Any], length: int, what: str) -> tuple[str, ...]:
     """Names as strings: as many as needed, no two alike."""
     ordered = isinstance(names, Sequence) or hasattr(names, "__array__")
     if isinstance(names, str | bytes) or not ordered or len(names) != length:

@@ -2,6 +2,8 @@
 
 from elbert.learning.agent import Agent
 from elbert.learning.estimates import Estimates
+from elbert.learning.evaluation import Evaluable
+from elbert.learning.foreign import ForeignPolicy
 from elbert.learning.methods import METHODS, Method, MethodLike, fair_advantage, get_method
 from elbert.learning.metrics import Metrics
 from elbert.learning.policy import Policy
@@ -18,6 +20,8 @@ __all__ = [
     "DivergedError",
     "Environment",
     "Estimates",
+    "Evaluable",
+    "ForeignPolicy",
     "Iteration",
     "Learner",
     "Member",

@@ -1,9 +1,11 @@
 """A trained policy: it acts, is saved and loaded without running code, and is evaluated."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import gymnasium
 import jax
 import numpy as np
 
@@ -11,14 +13,16 @@ from elbert.checks import as_seed
 from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Gaussian
+from elbert.learning.estimates import split_signals
 from elbert.learning.evaluation import Evaluable
 from elbert.learning.networks import Model, Moments, Scale, Shape
-from elbert.learning.policy import Policy, act_from_key
+from elbert.learning.policy import Policy, act_from_key, numbers_from, values_from
 from elbert.learning.settings import Settings, settings_of
 from elbert.learning.simulators import Environment, Episodes, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
 
 FORMAT = 2  # of agent files; format 1 kept the settings of all methods among the learner's
+NOT_GIVEN: Any = object()
 DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "MultiCategorical": Categorical, "Gaussian": Gaussian}
 """By the name in agent files, where several choices had a separate name."""
 
@@ -38,6 +42,8 @@ class About:
     max_bias: float | None = None  # the limit it was trained for
     price: float | None = None  # reward of an episode per unit of that limit, all criteria together
     length: float | None = None  # steps of that episode; None if only the user's environment knows
+    group_names: tuple[str, ...] | None = None  # None: groups are numbered
+    notion: str | None = None  # what supply and demand mean, where that is known
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -60,18 +66,70 @@ class Agent(Evaluable):
         return f"Agent({a.method} on {a.env}, seed {a.seed}, {a.steps:,} steps, {a.train_seconds:.1f} s)"
 
     @property
+    def home(self) -> tuple[Environment | None, dict[str, Any] | None]:
+        """The environment of training: a named world with its parameters, or one of the user's if it is at hand."""
+        about = self.about
+        if about.parameters is not None:
+            return about.env, dict(about.parameters)
+        if self.env is not None and not getattr(self.env, "closed", False):
+            return self.env, None
+        # one that Gymnasium knows can be made again; "module:Id" would run a module that a file names
+        return (about.env if about.env in gymnasium.registry else None), None
+
+    @property
     def weights(self) -> Any:
         """What was learned by gradients."""
         return self.policy.weights
 
-    def predict(self, observation: Any, *, deterministic: bool = False) -> Any:
+    def predict(
+        self,
+        observation: Any,
+        *,
+        state: Any = NOT_GIVEN,
+        episode_start: Any = NOT_GIVEN,
+        deterministic: bool = False,
+    ) -> Any:
         """The action for an observation, or actions for a batch of them (the copies in front).
 
         Args:
             observation: as the environment gives it; flattened if its space is not a Box.
+            state: as stable-baselines3 calls it, for example in `evaluate_policy`. An agent has no state between
+                steps: whoever gives `state` or `episode_start` is returned (action, None), as that library expects.
+            episode_start: likewise.
             deterministic: whether to take the most probable action instead of a sampled one. The policy that was
                 trained and evaluated samples: the most probable action can have quite another bias.
         """
+        batch, lead = self._batch(observation)
+        self._key, key = jax.random.split(self._key)
+        action, _ = act_from_key(self.model, self.policy, batch, key, deterministic)
+        actions = np.asarray(self.model.distribution.to_env(np.asarray(action)))
+        actions = actions.reshape((*lead, *actions.shape[1:]))[()]
+        return actions if state is NOT_GIVEN and episode_start is NOT_GIVEN else (actions, None)
+
+    def action_probabilities(self, observation: Any) -> Any:
+        """How probable each action is, for an observation or a batch of them (the batch in front).
+
+        One choice (Discrete): an array [..., actions] that adds up to 1. Several independent choices (MultiDiscrete,
+        MultiBinary): a tuple of these, one for each. Real numbers (Box): a `Normal` with the `mean` and the
+        `deviation` of each, [..., n], before they are clipped to the limits of the space.
+        """
+        batch, lead = self._batch(observation)
+        described = self.model.distribution.described(numbers_from(self.model, self.policy, batch))
+        described = jax.tree.map(lambda x: np.asarray(x).reshape((*lead, *x.shape[1:])), described)
+        single = isinstance(described, tuple) and len(described) == 1 and self.shape.actions.shape == ()
+        return described[0] if single else described
+
+    def values(self, observation: Any) -> "Values":
+        """What the critic expects from here on, for an observation or a batch of them (the batch in front).
+
+        These are discounted sums (by the setting `gamma`) of the reward and of each group's supply and demand.
+        """
+        batch, lead = self._batch(observation)
+        signals = values_from(self.model, self.policy, self.scale, batch).reshape(*lead, -1)
+        return Values(*(np.asarray(part) for part in split_signals(signals, *self.shape.benefits)))
+
+    def _batch(self, observation: Any) -> tuple[Any, tuple[int, ...]]:
+        """Observations as rows of numbers, and the axes in front of what is returned: () for a single one."""
         single = self.about.observation_shape or (self.shape.observation,)
         need = f"Give one of shape {single}, or a batch of them with the batch in front."
         try:
@@ -82,11 +140,7 @@ class Agent(Evaluable):
             raise InvalidInputError(f"The observation has shape {observed.shape}. {need}")
         if not np.isfinite(observed).all():
             raise InvalidInputError("The observation holds infinite numbers or NaN, on which no policy was trained.")
-        self._key, key = jax.random.split(self._key)
-        batch = observed.reshape(-1, self.shape.observation)
-        action, _ = act_from_key(self.model, self.policy, batch, key, deterministic)
-        actions = np.asarray(self.model.distribution.to_env(np.asarray(action)))
-        return actions[0] if observed.shape == single else actions
+        return observed.reshape(-1, self.shape.observation), () if observed.shape == single else observed.shape[:1]
 
     def seed(self, seed: int) -> None:
         """Start the randomness of `predict` again from this seed."""
@@ -105,10 +159,12 @@ class Agent(Evaluable):
                 )
             sums = simulator.play(self.model, self.policy, **options)
         about = self.about
+        names = (about.group_names, simulator.group_names)[:: 1 if env is None else -1]  # those of where it acts first
         return sums, {
             "env": about.env if env is None else simulator.name,
             "method": about.method,
             "criteria": shape.criteria,
+            "groups": next((each for each in names if each is not None and len(each) == shape.groups), None),
             "notion": simulator.notion,
             "train_seconds": about.train_seconds,
             "max_bias": about.max_bias,
@@ -117,15 +173,13 @@ class Agent(Evaluable):
         }
 
     def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        if env is not None:
-            return env, parameters
-        if self.about.parameters is not None:
-            return self.about.env, self.about.parameters | parameters
-        if self.env is not None and not getattr(self.env, "closed", False):
-            return self.env, parameters
+        where, own = (env, None) if env is not None else self.home
+        if where is not None:
+            return where, (own or {}) | parameters
         raise InvalidInputError(
             f"The agent was trained on {self.about.env}, an environment of your own that is not stored with it. Say "
-            "where to evaluate it: agent.evaluate(env=...), or --env file.py:function on the command line."
+            "where to evaluate it: agent.evaluate(env=...), or --env file.py:function on the command line. A "
+            "Gymnasium id is found again once the package that registers it is imported."
         )
 
     def replaced(self, *, env: Environment | None = None, train_seconds: float | None = None) -> "Agent":
@@ -138,14 +192,26 @@ class Agent(Evaluable):
         """Write everything that `elbert.load` needs into one file that holds arrays and text and no code."""
         path = Path(path)
         path = path if path.suffix == ".safetensors" else path.with_name(path.name + ".safetensors")
-        content = {
+        write_tensors(path, *self._content())
+        return path
+
+    def _content(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+        """All that makes up the agent: named arrays, and the rest as JSON can hold it."""
+        return to_arrays((*self.policy, self.scale)), {
             "format": FORMAT,
             "about": dataclasses.asdict(self.about),
             "settings": self.settings.to_dict(),
             "shape": _shape_to_dict(self.shape),
         }
-        write_tensors(path, to_arrays((*self.policy, self.scale)), content)
-        return path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the arrays and the text of its file, so that it can be sent to other processes.
+
+        Its environment goes along if it is a name or a function that can be imported; one that was made stays behind.
+        """
+        importable = isinstance(self.env, str) or "<" not in getattr(self.env, "__qualname__", "<")
+        key = np.asarray(jax.random.key_data(self._key))
+        return _unpickled, (*self._content(), self.env if importable else None, key)
 
     @classmethod
     def load(cls, path: str | Path) -> "Agent":
@@ -157,14 +223,35 @@ class Agent(Evaluable):
                 content = _from_format_1(content)
             if content["format"] != FORMAT:
                 raise FileError(f"{path} has format {content['format']}; this version of elbert reads 1 and {FORMAT}.")
-            about = _with_tuples(content["about"])
-            settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
-            weights = jax.eval_shape(Model(settings, shape).init, jax.random.key(0))
-            template = weights, Moments.unseen(shape.observation), Scale.unit(shape.signals)
-            weights, moments, scale = from_arrays(template, arrays)
-            return cls(About(**about), settings, shape, Policy(weights, moments), scale)
+            return _agent_from(arrays, content)
         except (KeyError, TypeError, MismatchError, InvalidInputError) as error:
             raise FileError(f"{path} is not an agent that this version of elbert can read: {error}.") from error
+
+
+class Values(NamedTuple):
+    """What a critic expects from an observation on: discounted sums."""
+
+    reward: np.ndarray[Any, Any]  # [...]
+    supply: np.ndarray[Any, Any]  # [..., criteria, groups]
+    demand: np.ndarray[Any, Any]  # [..., criteria, groups]
+
+
+def _agent_from(arrays: Mapping[str, np.ndarray[Any, Any]], content: Mapping[str, Any]) -> Agent:
+    """The agent of which these are the contents."""
+    about = _with_tuples(content["about"])
+    settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
+    weights = jax.eval_shape(Model(settings, shape).init, jax.random.key(0))
+    template = weights, Moments.unseen(shape.observation), Scale.unit(shape.signals)
+    weights, moments, scale = from_arrays(template, arrays)
+    return Agent(About(**about), settings, shape, Policy(weights, moments), scale)
+
+
+def _unpickled(
+    arrays: dict[str, np.ndarray[Any, Any]], content: dict[str, Any], env: Environment | None, key: Any
+) -> Agent:
+    agent = dataclasses.replace(_agent_from(arrays, content), env=env)
+    agent._key = jax.random.wrap_key_data(key)
+    return agent
 
 
 def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ gives them as the action space wants them.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import gymnasium
 import jax
@@ -62,6 +62,10 @@ class Categorical:
 
         return sum((chosen(part, action[..., i]) for i, part in enumerate(self._parts(numbers))), jnp.zeros(()))
 
+    def described(self, numbers: jax.Array) -> tuple[jax.Array, ...]:
+        """p = softmax(numbers) of each choice.   -> [..., alternatives] each"""
+        return tuple(jax.nn.softmax(part) for part in self._parts(numbers))
+
     def entropy(self, numbers: jax.Array) -> jax.Array:
         """-sum p log p, added up over choices.   -> [...]"""
         log_ps = (jax.nn.log_softmax(part) for part in self._parts(numbers))
@@ -71,6 +75,13 @@ class Categorical:
         """Counted from where the space starts, in the shape of the space."""
         moved = action + np.asarray(self.starts, np.int32).reshape(*(1,) * (action.ndim - 1), -1)
         return moved.reshape(*moved.shape[:-1], *self.shape)
+
+
+class Normal(NamedTuple):
+    """Independent normal distributions."""
+
+    mean: Any
+    deviation: Any
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,11 @@ class Gaussian:
         mean, log_std = jnp.split(numbers, 2, axis=-1)
         z = (action - mean) * jnp.exp(-log_std)
         return jnp.sum(-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi), axis=-1)
+
+    def described(self, numbers: jax.Array) -> "Normal":
+        """The parameters, in the shape of the space.   -> [..., *shape] each"""
+        mean, log_std = (part.reshape(*part.shape[:-1], *self.shape) for part in jnp.split(numbers, 2, axis=-1))
+        return Normal(mean, jnp.exp(log_std))
 
     def entropy(self, numbers: jax.Array) -> jax.Array:
         """sum of log deviation + log(2 pi e) / 2.   -> [...]"""

@@ -1,16 +1,21 @@
-"""Evaluating a policy: agents and rules differ in how they play, and in nothing else."""
+"""Evaluating a policy: agents, rules and policies from elsewhere differ in how they play, and in nothing else."""
 
 from abc import ABC, abstractmethod
 from typing import Any
 
-from elbert.checks import as_seed, as_whole
+from elbert.checks import as_number, as_seed, as_whole
 from elbert.learning.result import Result, judged
 from elbert.learning.simulators import Environment, Episodes
 from elbert.progress import Tell, tell_nobody
 
 
 class Evaluable(ABC):
-    """A policy that can be evaluated: a trained agent, or a rule."""
+    """A policy that can be evaluated: a trained agent, a rule, or a policy from elsewhere."""
+
+    @property
+    @abstractmethod
+    def home(self) -> tuple[Environment | None, dict[str, Any] | None]:
+        """Where it acts if nobody says where, None if that is not at hand; and of a named world the parameters."""
 
     @abstractmethod
     def _play(
@@ -27,6 +32,7 @@ class Evaluable(ABC):
         deterministic: bool = False,
         extra_demand: float = 0.0,
         confidence: float = 0.95,
+        max_bias: float | None = None,
         progress: Tell = tell_nobody,
         **parameters: Any,
     ) -> Result:
@@ -39,12 +45,17 @@ class Evaluable(ABC):
             deterministic: whether to act by the most probable action. Rules refuse it.
             extra_demand: demand added to every group's in every episode (the published evaluation adds 1).
             confidence: confidence of the intervals.
+            max_bias: limit on the bias to be tested; by default the one that the policy was trained for, if any.
             progress: is told how many episodes are done.
             parameters: of the named world, for example `horizon=10_000`, over those of training or of the rule.
         """
         as_whole(episodes, "episodes", "a whole number of at least 1; intervals need 2 or more", low=1)
         as_seed(seed)
+        if max_bias is not None:
+            as_number(max_bias, "max_bias", "the largest bias that is acceptable, 0 or more", low=0.0)
         sums, about = self._play(
             env, parameters, episodes=episodes, seed=seed, deterministic=deterministic, progress=progress
         )
+        if max_bias is not None and max_bias != about.get("max_bias"):
+            about |= {"max_bias": float(max_bias), "price": None}  # training saw the price of its own limit only
         return judged(sums, **about, extra_demand=extra_demand, deterministic=deterministic, confidence=confidence)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax
 
-from elbert.learning.networks import Model, Moments, Weights
+from elbert.learning.networks import Model, Moments, Scale, Weights
 
 
 class Policy(NamedTuple):
@@ -26,6 +26,18 @@ def act(
     distribution = model.distribution
     action = distribution.mode(numbers) if deterministic else distribution.sample(numbers, noise)
     return action, distribution.log_prob(numbers, action)
+
+
+@partial(jax.jit, static_argnums=0)
+def numbers_from(model: Model, policy: Policy, observations: jax.Array) -> jax.Array:
+    """The numbers of the distribution over actions, compiled. [N, observation] -> [N, numbers]"""
+    return model.policy(policy.weights, model.normalised(policy.moments, observations))
+
+
+@partial(jax.jit, static_argnums=0)
+def values_from(model: Model, policy: Policy, scale: Scale, observations: jax.Array) -> jax.Array:
+    """What the critic expects of every signal, in the signals' units. [N, observation] -> [N, signals]"""
+    return model.values(policy.weights, scale, model.normalised(policy.moments, observations)[None])[0]
 
 
 @partial(jax.jit, static_argnums=(0, 4))

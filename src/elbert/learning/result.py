@@ -1,7 +1,7 @@
 """What a policy, or several on average, does in fresh episodes: reward and long-term benefits, with intervals."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from elbert.tables import interval
 
 IN_FILES = (
     *("env", "method", "episodes", "horizon", "reward", "bias", "groups", "criterion", "criteria"),
-    *("extra_demand", "deterministic", "not_estimable", "train_seconds", "limit"),
+    *("extra_demand", "deterministic", "not_estimable", "train_seconds", "limit", "notion"),
 )
 """Entries of a result in JSON; bias, groups and criterion are those of the worst criterion."""
 
@@ -103,6 +103,7 @@ class Result:
     deterministic: bool = False
     not_estimable: tuple[str, ...] = ()
     limit: LimitResult | None = None
+    notion: str | None = None  # what supply and demand mean, where that is known
     seed: int | None = None  # of the training, for one of several
     seeds: tuple["Result", ...] = ()  # the single ones, for several seeds
     protocol: str | None = None  # of an evaluation that is kept in a run's folder
@@ -152,6 +153,7 @@ def judged(
     env: str,
     method: str,
     criteria: tuple[str, ...],
+    groups: Sequence[str] | None = None,
     notion: Notion | None = None,
     extra_demand: float = 0.0,
     deterministic: bool = False,
@@ -164,16 +166,17 @@ def judged(
     """The statistics of the fairness room on these episodes.
 
     The reward per step is sum_e R_e / sum_e L_e; its interval comes from the residuals (R_e - r L_e) / mean(L).
-    `notion` says what supply and demand mean, where that is known. `max_bias` is the limit to be tested; `price`, the
-    reward of an episode per unit of bias, comes from training, where episodes had the `length` given (if none, the
-    same as here). `extra_demand` is added to every group's demand in every episode, as the published evaluation does.
+    `criteria` and `groups` are names; `notion` says what supply and demand mean, where that is known. `max_bias` is the
+    limit to be tested; `price`, the reward of an episode per unit of bias, comes from training, where episodes had the
+    `length` given (if none, the same as here). `extra_demand` is added to every group's demand in every episode, as
+    the published evaluation does.
     """
     mean, steps = float(sums.reward.sum() / sums.length.sum()), float(sums.length.mean())
     residuals = (sums.reward - mean * sums.length) / steps
     around = mean_interval(mean + residuals, confidence=confidence)
     price = None if price is None else price * 0.01 / (steps if length is None else length)
     demand = sums.demand + extra_demand
-    report = benefit_report(sums.supply, demand, criteria=criteria, notion=notion, confidence=confidence)
+    report = benefit_report(sums.supply, demand, groups=groups, criteria=criteria, notion=notion, confidence=confidence)
 
     parts = report.to_dict()["criteria"]
     for row in (row for part in parts for row in part["groups"]):
@@ -190,6 +193,7 @@ def judged(
         deterministic=deterministic,
         not_estimable=tuple(str(entry) for entry in report.not_estimable),
         limit=None if max_bias is None else LimitResult(**asdict(_tested(report, max_bias)), price=price),
+        notion=None if notion is None else notion.name,
         report=report,
     )
 

@@ -117,6 +117,8 @@ class Trainer:
             steps=self.iteration * self.settings.batch,
             train_seconds=self.seconds,
             observation_shape=simulator.observation_shape,
+            group_names=simulator.group_names,
+            notion=None if simulator.notion is None else simulator.notion.name,
             price=None if price is None else float(np.sum(price)),
             length=None if price is None or simulator.horizon is None else float(simulator.horizon),
         )

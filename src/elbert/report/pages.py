@@ -64,7 +64,7 @@ def result_page(result: Result) -> Page:
             facts(rows),
             *(f"* {reason}" for reason in result.not_estimable),
             "",
-            *(_groups_table(part) for part in result.criteria),
+            *(_groups_table(part, result.notion) for part in result.criteria),
             CAUTION,
         )
     )
@@ -95,20 +95,20 @@ def _limit_row(limit: LimitResult) -> tuple[str, ...]:
     return f"bias <= {limit.max_bias:g}", limit.verdict, p_text, "; ".join(notes)
 
 
-def _groups_table(part: CriterionResult) -> Table:
+def _groups_table(part: CriterionResult, notion: str | None) -> Table:
     shown = (Column("group", folds=True),)
     shown += columns("rate", "95 % interval", "supply / step", "demand / step", right=True)
     rows = []
     for group in part.groups:
         rate = number(group.rate, unknown="not estimable")
         rows.append((group.group, rate, around(group.ci), f"{group.supply:.4g}", f"{group.demand:.4g}"))
-    return Table(shown, tuple(rows), title=part.criterion)
+    return Table(shown, tuple(rows), title=part.criterion + ("" if notion is None else f" ({notion})"))
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Policies side by side."""
     policies = comparison.policies
-    named = [(policy.name, "rule" if policy.run is None else policy.result.method) for policy in policies]
+    named = [(policy.name, policy.method) for policy in policies]
     shown = (Column("run"), Column("method", detail=all(name == method for name, method in named)))
     shown += columns("reward / step", "95 % interval", "of best", "bias", "95 % interval", right=True)
     shown += (Column("rates", right=True, folds=True), Column("seconds", right=True))
@@ -129,7 +129,11 @@ def levels(result: Result, best: BestPossible | None) -> tuple[str, ...]:
 def comparison_page(comparison: Comparison) -> Page:
     """Policies side by side, and what the columns mean."""
     exact_or_not = {policy.best.exact for policy in comparison.policies if policy.best is not None}
-    return Page((comparison_table(comparison).brief(), *(BEST_MEANS[exact] for exact in sorted(exact_or_not))))
+    groups = [group.group for group in comparison.policies[0].result.worst.groups]
+    named = groups != [str(number) for number in range(len(groups))]
+    notes = [f"rates: of {', '.join(groups)}, in this order."] if named else []
+    notes += [BEST_MEANS[exact] for exact in sorted(exact_or_not)]
+    return Page((comparison_table(comparison).brief(), *notes))
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:

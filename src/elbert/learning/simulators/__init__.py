@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import AutoresetMode
 
-from elbert.envs import World, WorldEnv, WorldVectorEnv, get_entry, plain_parameters
+from elbert.envs import World, WorldEnv, WorldVectorEnv, find_world, plain_parameters
 from elbert.envs.gym_returns import StrictEnv
 from elbert.errors import InvalidInputError
 from elbert.learning.simulators.base import Environment, Simulator, SingleEnv
@@ -16,37 +16,91 @@ from elbert.learning.simulators.base import Episodes as Episodes
 from elbert.learning.simulators.compiled import CompiledSimulator
 from elbert.learning.simulators.host import HostSimulator
 
+HOST_COPIES = 16  # of a user's environment, whose copies are stepped one by one
+WORLD_COPIES = 256  # of a world, whose copies are stepped by one compiled function
+
 
 @contextlib.contextmanager
 def open_simulator(env: Environment, copies: int, parameters: dict[str, Any] | None = None) -> Iterator[Simulator]:
     """The simulator of whatever a user calls an environment; what was made here is closed again."""
-    if isinstance(env, str):
-        entry, given = get_entry(env), parameters or {}
-        yield CompiledSimulator(entry.make(**given), entry.name, entry.name, plain_parameters(given))
-        return
+    compiled = _compiled(env, parameters)
+    if compiled is not None:
+        yield compiled
+    else:
+        with _on_host(env, copies) as simulator:
+            yield simulator
+
+
+@contextlib.contextmanager
+def open_host_simulator(
+    env: Environment, episodes: int, parameters: dict[str, Any] | None = None
+) -> Iterator[HostSimulator]:
+    """The same for policies that cannot be compiled: worlds are stepped on the host too, several episodes at a time."""
+    compiled = _compiled(env, parameters)
+    if compiled is None:
+        with _on_host(env, min(episodes, HOST_COPIES)) as simulator:
+            yield simulator
+    else:
+        copies = min(episodes, WORLD_COPIES)
+        vector = WorldVectorEnv(compiled.world, copies, autoreset_mode=AutoresetMode.SAME_STEP)
+        yield HostSimulator(vector, compiled.name, compiled.source)
+
+
+def _compiled(env: Environment, parameters: dict[str, Any] | None) -> CompiledSimulator | None:
+    """The simulator of a world; None for everything else."""
+    entry = find_world(env) if isinstance(env, str) else None
+    if entry is not None:
+        given = parameters or {}
+        return CompiledSimulator(entry.make(**given), entry.name, entry.name, plain_parameters(given))
     if parameters:
         raise InvalidInputError(
             f"Parameters {sorted(parameters)} were given beside an environment that is already made. Set them when "
             "making it."
         )
     world = _world_of(env)
-    if world is not None:
-        yield CompiledSimulator(world, type(world).__name__, env)
-    elif isinstance(env, gymnasium.vector.VectorEnv):
+    return None if world is None else CompiledSimulator(world, type(world).__name__, env)
+
+
+@contextlib.contextmanager
+def _on_host(env: Environment, copies: int) -> Iterator[HostSimulator]:
+    """The simulator of an environment that is no world."""
+    if isinstance(env, gymnasium.vector.VectorEnv):
         yield HostSimulator(env, _name_of(env), env)
     elif isinstance(env, gymnasium.Env):
         yield HostSimulator(gymnasium.vector.SyncVectorEnv([lambda: StrictEnv(env)]), _name_of(env), env)
-    elif callable(env):
-        vector = gymnasium.vector.SyncVectorEnv([partial(_made, env)] * copies, autoreset_mode=AutoresetMode.SAME_STEP)
+    elif isinstance(env, str) or callable(env):
+        make = partial(_made_by_id, env) if isinstance(env, str) else partial(_made, env)
+        vector = gymnasium.vector.SyncVectorEnv([make] * copies, autoreset_mode=AutoresetMode.SAME_STEP)
         try:
-            yield HostSimulator(vector, _name_of(vector.envs[0]), env)
+            yield _of_id(vector, env) if isinstance(env, str) else HostSimulator(vector, _name_of(vector.envs[0]), env)
         finally:
             vector.close()
     else:
+        theirs = type(env).__module__.startswith("stable_baselines3")
         raise InvalidInputError(
-            f"The environment is {env!r}. Give the name of a world, a World, a Gymnasium environment, a function that "
-            "makes one, or a vector environment."
+            f"The environment is {env!r}. Give the name of a world, a World, a Gymnasium id or environment, a function "
+            f"that makes one, or a vector environment{' of Gymnasium, not of stable-baselines3' if theirs else ''}."
         )
+
+
+def _of_id(vector: gymnasium.vector.SyncVectorEnv, identifier: str) -> HostSimulator:
+    """The simulator of a registered environment; one that lacks something is answered with what can be done."""
+    try:
+        return HostSimulator(vector, identifier.rpartition(":")[2], identifier)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{identifier} cannot be used as it is. {error} Give a function that makes the wrapped environment in "
+            f"place of its id: lambda: elbert.SupplyDemandWrapper(gymnasium.make({identifier!r}), supply=..., "
+            "demand=...)."
+        ) from error
+
+
+def _made_by_id(identifier: str) -> SingleEnv:
+    """The Gymnasium environment of this id."""
+    try:
+        return StrictEnv(gymnasium.make(identifier))
+    except (gymnasium.error.Error, ImportError) as error:
+        raise InvalidInputError(f"Gymnasium cannot make {identifier!r} ({error}).") from error
 
 
 def _world_of(env: Any) -> World | None:

@@ -20,7 +20,7 @@ from elbert.progress import Tell
 
 SingleEnv: TypeAlias = gymnasium.Env[Any, Any]
 Environment: TypeAlias = str | World | SingleEnv | gymnasium.vector.VectorEnv[Any, Any, Any] | Callable[[], SingleEnv]
-"""A name, a world, one environment, a function that makes one, or a vector environment."""
+"""A world's name or a Gymnasium id, a world, one environment, a function that makes one, or a vector environment."""
 
 
 class Episodes(NamedTuple):
@@ -41,6 +41,7 @@ class Simulator(ABC):
     observation_shape: tuple[int, ...] | None  # of one observation; None if it is not a Box: those come flattened
     parameters: dict[str, Any] | None = None  # of a named world, ready for JSON; None for everything else
     notion: Notion | None = None  # what its supply and demand mean, where that is known
+    group_names: tuple[str, ...] | None = None  # None: groups are numbered where they are shown
     horizon: int | None = None  # steps of an episode, where that is known beforehand
     copies: int | None = None  # number of copies where it is fixed; None if any number can be had
     pure: bool = False  # whether `collect` can be compiled, once for equal simulators, with many members side by side

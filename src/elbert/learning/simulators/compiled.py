@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs import World
+from elbert.fairness.episode_totals import as_names
 from elbert.learning.distributions import distribution_for
 from elbert.learning.networks import Model, Shape
 from elbert.learning.policy import Policy, act, act_from_key
@@ -43,6 +44,8 @@ class CompiledSimulator(Simulator):
             criteria=tuple(criterion.name for criterion in world.benefit.criteria),
             groups=world.groups,
         )
+        if world.group_names is not None:
+            self.group_names = as_names(world.group_names, world.groups, "group_names")
         leaves, structure = jax.tree.flatten(world)
         arrays = [np.asarray(leaf) for leaf in leaves]
         self._identity = structure, tuple((array.dtype.str, array.shape, array.tobytes()) for array in arrays)

@@ -1,12 +1,13 @@
-"""Users' environments: Gymnasium steps them on the host, the policy is compiled."""
+"""Users' environments, which Gymnasium steps on the host; and any environment, for policies that are not compiled."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import gymnasium
 import jax
 import numpy as np
 
-from elbert.envs.gym_infos import VectorSteps
+from elbert.envs.gym_infos import VectorStep, VectorSteps
 from elbert.errors import InvalidInputError
 from elbert.learning.distributions import distribution_for
 from elbert.learning.networks import Model, Shape
@@ -16,22 +17,26 @@ from elbert.learning.rollouts import Rollout, Running
 from elbert.learning.simulators.base import Environment, Episodes, Simulator
 from elbert.progress import Progress, Tell
 
+Act: TypeAlias = Callable[[Any, np.ndarray[Any, Any]], Any]
+"""(observations as the environment gives them, which of them open an episode) -> actions as it takes them: [N, ...]"""
+
 LONGEST_EPISODE = 100_000  # steps after which an episode counts as one that never ends
 
 
 class HostSimulator(Simulator):
-    """A user's vector environment: Gymnasium steps it on the host, the policy is compiled."""
+    """A vector environment that Gymnasium steps on the host. A policy of ours is compiled; others act by themselves."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], name: str, source: Environment) -> None:
         """Ask the environment for its groups and criteria by one step, which belongs to no episode that counts."""
-        self.name, self.source, self.copies = name, source, env.num_envs
+        self.name, self.source, self.copies, self.env = name, source, env.num_envs, env
         space = env.single_observation_space
         self.observation_shape = tuple(space.shape) if isinstance(space, gymnasium.spaces.Box) else None
         self._steps = VectorSteps(env)
         self._observations: Any = None  # [N, observation] before the next step; None before the first episode
         actions = distribution_for(env.single_action_space)
-        size, criteria, groups = self._steps.probe()
-        self.shape = Shape(size, actions, criteria, groups)
+        size, names, groups = self._steps.probe()
+        self.shape = Shape(size, actions, names.criteria, groups)
+        self.notion, self.group_names = names.notion, names.groups
 
     def start(self, key: jax.Array, copies: int) -> None:
         """The copies live in the environment: nothing is carried along."""
@@ -56,15 +61,32 @@ class HostSimulator(Simulator):
     def play(
         self, model: Model, policy: Policy, episodes: int, seed: int, *, deterministic: bool, progress: Tell
     ) -> Episodes:
+        """Compiled actions, from the seed's key and the time."""
+        key = jax.random.key(seed)
+
+        def step(time: int) -> Rollout:
+            return self._step(model, policy, jax.random.fold_in(key, time), deterministic)
+
+        return self._episodes(step, episodes, seed, progress)
+
+    def play_with(self, act: Act, episodes: int, seed: int, *, progress: Tell) -> Episodes:
+        """The same for a function from observations to actions, which need not be compiled."""
+        return self._episodes(
+            lambda _: self._steps.step(act(self._steps.observations, self._steps.starts)), episodes, seed, progress
+        )
+
+    def _episodes(
+        self, make_step: Callable[[int], Rollout | VectorStep], episodes: int, seed: int, progress: Tell
+    ) -> Episodes:
         """Every copy plays the same number of episodes, so that short ones are not preferred."""
         self._restart(seed)
-        count, key, time = self._steps.copies, jax.random.key(seed), 0
+        count, time = self._steps.copies, 0
         rounds = -(-episodes // count)
         amounts = (rounds, count, *self.shape.benefits)
         sums = Episodes(*(np.zeros(shape) for shape in (amounts[:2], amounts[:2], amounts, amounts)))
         done = np.zeros(count, int)  # episodes of each copy
         while (done < rounds).any():
-            step = self._step(model, policy, jax.random.fold_in(key, time), deterministic)
+            step = make_step(time)
             time += 1
             live = np.flatnonzero((done < rounds) & step.counted)
             for total, x in zip(sums, (step.reward, np.ones(count), step.supply, step.demand), strict=True):
