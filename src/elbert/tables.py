@@ -18,6 +18,18 @@ TEXT_WIDTH = 100  # columns of plain text, for files and pipes
 FOLDED_WIDTH = 24  # a column that folds is not made narrower where a table can be stacked instead
 
 
+class Toned(str):
+    """A cell that a terminal with colours shows in one; everywhere else it is the word alone."""
+
+    __slots__ = ("colour",)
+
+    def __new__(cls, text: str, colour: str) -> "Toned":
+        """The text, and the colour's name as rich knows it."""
+        cell = super().__new__(cls, text)
+        cell.colour = colour
+        return cell
+
+
 @dataclass(frozen=True)
 class Column:
     """How one column is shown."""
@@ -103,7 +115,8 @@ class Table:
             side = "right" if column.right else "left"
             table.add_column(Text(column.heading), justify=side, vertical="top", overflow="fold", width=width)
         for place, row in enumerate(self.rows):
-            table.add_row(*(Text(cell) for cell in row), end_section=place in self.sections)
+            cells = (Text(cell, style=getattr(cell, "colour", "")) for cell in row)
+            table.add_row(*cells, end_section=place in self.sections)
         return table
 
     def _stacked(self) -> "RenderableType":

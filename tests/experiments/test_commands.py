@@ -40,7 +40,7 @@ def test_the_commands_from_training_to_comparison(tmp_path):
         30,
         10,
     )
-    assert set(result["bias"]) == {"estimate", "debiased", "ci", "noise_floor"}
+    assert set(result["bias"]) == {"estimate", "debiased", "ci", "noise_floor", "left_out", "reliable"}
     assert set(result["reward"]) == {"mean", "ci"}
     assert [set(row) for row in result["groups"]] == [{"group", "rate", "ci", "supply", "demand"}] * 2
     rates = [row["supply"] / row["demand"] for row in result["groups"]]
@@ -180,7 +180,7 @@ def test_an_error_in_a_users_environment_is_a_message(monkeypatch, capsys):
     monkeypatch.setattr(module, "app", broken)
     with pytest.raises(SystemExit) as caught:
         module.main()
-    assert caught.value.code == 1
+    assert caught.value.code == 70, "1 would read as a refuted limit"
     shown = capsys.readouterr().err
     assert shown.startswith("elbert: ZeroDivisionError: no patients (")
     assert "test_commands.py, line " in shown

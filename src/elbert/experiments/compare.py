@@ -9,6 +9,7 @@ from elbert.exact.rules import Rule
 from elbert.experiments.evaluate import Conditions, Policy, evaluate_policy
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.sweeps import by_coefficient
 from elbert.learning import Environment
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, tell_nobody
@@ -25,7 +26,8 @@ class Compared:
 
     def to_dict(self) -> dict[str, Any]:
         """The result, with the best possible under `best`."""
-        return self.result.to_dict() | ({} if self.best is None else {"best": asdict(self.best)})
+        coefficients = {} if self.run is None or not self.run.coefficients else {"coefficients": self.run.coefficients}
+        return coefficients | self.result.to_dict() | ({} if self.best is None else {"best": asdict(self.best)})
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,10 @@ def compare(
 ) -> Comparison:
     """Compare runs and rules by name in one environment; rules are evaluated in the world of the runs.
 
-    Evaluations that runs keep are used, missing ones are made. A user's environment has to be given as `env`.
+    Evaluations that runs keep are used, missing ones are made. A user's environment has to be given as `env`. A run of
+    several coefficients is compared by coefficient.
     """
+    policies = by_coefficient(policies)
     if not policies:
         raise InvalidInputError("No runs were given. Name at least one folder of a run; `elbert runs` lists them.")
     envs = sorted({policy.env if isinstance(policy, Rule) else policy.config["env"] for policy in policies.values()})
