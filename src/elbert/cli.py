@@ -46,6 +46,26 @@ def envs(name: str | None = None, *, as_json: Json = False) -> None:
 
 
 @app.command
+def presets(env: str | None = None, *, method: str = "elbert-po", preset: str = "fast", as_json: Json = False) -> None:
+    """Show the settings that a training uses if nothing else is given, and where each comes from.
+
+    Args:
+        env: Name of an environment, or own for your own ones; without it, what the preset sets in each of them.
+        method: Method of training: elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
+        preset: fast, paper, or the path of a TOML file.
+    """
+    from elbert.experiments.settings_in_use import overview, settings_in_use
+    from elbert.report.pages import presets_page, settings_page
+
+    if env is None:
+        content = {name: {each: used.value for each, used in row.items()} for name, row in overview(preset).items()}
+        _show(content, presets_page(preset), as_json=as_json, width=120)
+    else:
+        used = settings_in_use(env, method, preset)
+        _show(used.to_dict(), settings_page(used), as_json=as_json, width=120)
+
+
+@app.command
 def train(
     env: str,
     *,

@@ -9,6 +9,7 @@ from elbert.exact.frontier import Frontier, frontier_for_picture
 from elbert.experiments.compare import Comparison
 from elbert.experiments.results import BestPossible
 from elbert.experiments.run_folder import RunSummary, coefficients_text
+from elbert.experiments.settings_in_use import SettingsInUse, overview
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
@@ -45,18 +46,30 @@ def runs_page(runs: Sequence[RunSummary]) -> Page:
     if not runs:
         return Page(("No runs here yet. `elbert train lending` makes one.",))
     shown = (*columns("run", "env", "method"), *columns("coefficients", "seeds", folds=True), Column("status"))
-    shown += columns("iteration", "seconds", "reward", "bias", right=True)
+    shown += columns("seconds", "reward / step", "observed bias", right=True)
     notes = [f"{run.path}: {run.reason}" for run in runs if run.reason and run.status in ("failed", "damaged")]
     rows = []
     for run in runs:
         mark = "" if run.evaluated else " *"
         reward, bias = ("" if value is None else f"{number(value)}{mark}" for value in (run.reward, run.bias))
-        done = f"{run.iteration}/{run.iterations}", f"{run.seconds:.0f}"
-        varied = coefficients_text(run.coefficients), ", ".join(map(str, run.seeds))
-        rows.append((str(run.path), run.env, run.method, *varied, toned(run.status), *done, reward, bias))
+        at = "" if run.status in ("finished", "damaged") else f" at {run.iteration}/{run.iterations}"
+        status = Toned(run.status + at, COLOURS.get(run.status, ""))
+        varied = coefficients_text(run.coefficients), _ranges(run.seeds)
+        rows.append((str(run.path), run.env, run.method, *varied, status, f"{run.seconds:.0f}", reward, bias))
     if any(run.reward is not None and not run.evaluated for run in runs):
         notes.append("* of the last rollout in training, not of an evaluation")
     return Page((Table(shown, tuple(rows)).brief(), *notes))
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """Whole numbers, with those that follow one another as a range: "0-4, 7"."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1][1:] = [seed]
+        else:
+            parts.append([seed])
+    return ", ".join("-".join(map(str, part)) for part in parts)
 
 
 def result_page(result: Result) -> Page:
@@ -287,9 +300,48 @@ def world_page(world: dict[str, Any]) -> Page:
     return Page((f"# {world['name']}  ({world['id']})\n", about, "", Table(shown, rows, ruled=False)))
 
 
+def settings_page(used: SettingsInUse) -> Page:
+    """The settings of one method in one environment, each with where it comes from."""
+    shown = (Column("setting"), Column("value", folds=True), Column("from"), Column("meaning", folds=True))
+    rows = [(each.name, _as_given(each.value), each.source, each.meaning) for each in used.settings]
+    rows += [(f"world: {each.name}", _as_given(each.value), each.source, each.meaning) for each in used.world]
+    protocol = used.evaluation
+    length = "" if protocol.horizon is None else f" of {protocol.horizon:,} steps"
+    notes = [f"Evaluated in {protocol.episodes:,} episodes{length} (--protocol default)."]
+    notes += [used.needs] if used.needs else []
+    return Page((f"# {used.method} on {used.env}, preset {used.preset}", Table(shown, tuple(rows)), *notes))
+
+
+def presets_table(preset: str, envs: Sequence[str] | None = None) -> Table:
+    """What a preset sets, by environment; what it leaves out has the default everywhere."""
+    settings = overview(preset, envs)
+    names = list(dict.fromkeys(env for row in settings.values() for env in row))
+    shown = (Column("setting"), *columns(*names, right=True))
+    cells = (
+        (name, *(_as_given(row[env].value) if env in row else "" for env in names)) for name, row in settings.items()
+    )
+    return Table(shown, tuple(cells))
+
+
+def presets_page(preset: str) -> Page:
+    """What a preset sets, by environment."""
+    note = (
+        "Other settings have their default everywhere. elbert presets ENV lists all settings of one environment and "
+        "where each comes from; own stands for your own environments, where alpha or max_bias has to be given."
+    )
+    return Page((f"# preset {preset}", presets_table(preset), note))
+
+
+def _as_given(value: Any) -> str:
+    """A setting as --set takes it."""
+    return f"[{_typed(value)}]" if isinstance(value, list | tuple) else _typed(value)
+
+
 def _typed(value: Any) -> str:
     """A default as it is typed; a table of numbers has a line for each row."""
     if isinstance(value, list | tuple):
         between = "\n" if value and isinstance(value[0], list | tuple) else ", "
         return between.join(_typed(entry) for entry in value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
