@@ -112,29 +112,30 @@ def train(
             refuted, or never.
         tensorboard: Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
     """
-    from elbert.cli_arguments import assignments, environment_from, grid_from, run_folder
-    from elbert.experiments.evaluate import Conditions
-    from elbert.experiments.gate import check_gate
-    from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.resolve import check_names, listed_seeds
-    from elbert.experiments.run_folder import RunFolder
-    from elbert.experiments.sweeps import evaluate_by_coefficient
-    from elbert.experiments.train import train_many
     from elbert.report.live import ProgressDisplay
 
-    keep_compiled()
-    folder = run_folder(env, method, out, resume=resume)
-    chosen = assignments(settings, "--set", max_bias=max_bias, alpha=alpha, beta=beta, steps=steps)
-    values = grid_from(grid)
-    check_names(method, [*chosen, *values])
-    check_gate(fail_on, limited="max_bias" in chosen or "max_bias" in values, evaluated=evaluate)
-    where = environment_from(env)
-    callbacks: list[Any] = []
-    if tensorboard:
-        from elbert.experiments.run_metrics import TensorBoard
+    with ProgressDisplay(f"{method} on {env}", at_first="compiling") as display:
+        from elbert.cli_arguments import assignments, environment_from, grid_from, run_folder
+        from elbert.experiments.evaluate import Conditions
+        from elbert.experiments.gate import check_gate
+        from elbert.experiments.jit_cache import keep_compiled
+        from elbert.experiments.resolve import check_names, listed_seeds
+        from elbert.experiments.run_folder import RunFolder
+        from elbert.experiments.sweeps import evaluate_by_coefficient
+        from elbert.experiments.train import train_many
 
-        callbacks.append(TensorBoard(folder / "tensorboard"))
-    with ProgressDisplay(f"{method} on {env}") as display:
+        keep_compiled()
+        folder = run_folder(env, method, out, resume=resume)
+        chosen = assignments(settings, "--set", max_bias=max_bias, alpha=alpha, beta=beta, steps=steps)
+        values = grid_from(grid)
+        check_names(method, [*chosen, *values])
+        check_gate(fail_on, limited="max_bias" in chosen or "max_bias" in values, evaluated=evaluate)
+        where = environment_from(env)
+        callbacks: list[Any] = []
+        if tensorboard:
+            from elbert.experiments.run_metrics import TensorBoard
+
+            callbacks.append(TensorBoard(folder / "tensorboard"))
         agents = train_many(
             where,
             seeds=listed_seeds(1 if seeds is None else seeds, first=seed),
@@ -188,29 +189,30 @@ def evaluate(
         fail_on: Verdict from which on the exit code is not 0: unconfirmed (refuted or undetermined, the default with
             --max-bias), refuted, or never.
     """
-    from elbert.checks import as_number
-    from elbert.cli_arguments import environment_from, policy_from
-    from elbert.experiments.evaluate import Conditions
-    from elbert.experiments.gate import with_limit
-    from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.sweeps import evaluate_by_coefficient
     from elbert.report.live import ProgressDisplay
 
-    keep_compiled()
-    if max_bias is not None:
-        as_number(max_bias, "max_bias", "the largest acceptable bias, a number of at least 0", low=0)
-    conditions = Conditions(
-        protocol=protocol,
-        episodes=episodes,
-        horizon=horizon,
-        seed=seed,
-        deterministic=deterministic,
-        env=None if env is None else environment_from(env),
-    )
     with ProgressDisplay(run) as display:
+        from elbert.checks import as_number
+        from elbert.cli_arguments import environment_from, policy_from
+        from elbert.experiments.evaluate import Conditions
+        from elbert.experiments.gate import with_limit
+        from elbert.experiments.jit_cache import keep_compiled
+        from elbert.experiments.sweeps import evaluate_by_coefficient
+
+        keep_compiled()
+        if max_bias is not None:
+            as_number(max_bias, "max_bias", "the largest acceptable bias, a number of at least 0", low=0)
+        conditions = Conditions(
+            protocol=protocol,
+            episodes=episodes,
+            horizon=horizon,
+            seed=seed,
+            deterministic=deterministic,
+            env=None if env is None else environment_from(env),
+        )
         results = evaluate_by_coefficient(policy_from(run), conditions, progress=display)
-    if max_bias is not None:
-        results = {label: with_limit(result, max_bias) for label, result in results.items()}
+        if max_bias is not None:
+            results = {label: with_limit(result, max_bias) for label, result in results.items()}
     _show_results(results, as_json=as_json)
     _pass_gate(results, fail_on, asked=max_bias is not None, as_json=as_json)
 
@@ -243,16 +245,18 @@ def compare(
         out: Folder for the table (Markdown, JSON) and the figures (PNG, SVG).
         env: Environment of runs that were trained in one of your own: module:function or file.py:function.
     """
-    from elbert.cli_arguments import environment_from, policies_from
-    from elbert.experiments.compare import compare as compare_policies
-    from elbert.experiments.jit_cache import keep_compiled
     from elbert.report.live import ProgressDisplay
+
+    with ProgressDisplay("compare") as display:
+        from elbert.cli_arguments import environment_from, policies_from
+        from elbert.experiments.compare import compare as compare_policies
+        from elbert.experiments.jit_cache import keep_compiled
+
+        keep_compiled()
+        where = None if env is None else environment_from(env)
+        comparison = compare_policies(policies_from(run), env=where, progress=display)
     from elbert.report.pages import comparison_page, write_comparison
 
-    keep_compiled()
-    where = None if env is None else environment_from(env)
-    with ProgressDisplay("compare") as display:
-        comparison = compare_policies(policies_from(run), env=where, progress=display)
     written = write_comparison(comparison, out)
     _show(comparison.to_dict(), comparison_page(comparison), as_json=as_json, written=written, width=120)
 
