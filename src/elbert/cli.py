@@ -93,7 +93,7 @@ def train(
 
     Args:
         env: Name of a world (elbert envs lists them), or module:function or file.py:function that makes an environment.
-        method: elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
+        method: elbert-po, g-ppo or ppo (PPO on the reward alone), r-ppo or a-ppo.
         preset: fast, paper, or the path of a TOML file: the settings that are not given here.
         max_bias: Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of alpha).
         alpha: Weight of the bias against the reward (elbert-po).
@@ -123,8 +123,10 @@ def train(
         from elbert.experiments.run_folder import RunFolder
         from elbert.experiments.sweeps import evaluate_by_coefficient
         from elbert.experiments.train import train_many
+        from elbert.learning import get_method
 
         keep_compiled()
+        method = get_method(method).name  # ppo is g-ppo, in the folder's name too
         folder = run_folder(env, method, out, resume=resume)
         chosen = assignments(settings, "--set", max_bias=max_bias, alpha=alpha, beta=beta, steps=steps)
         values = grid_from(grid)

@@ -9,6 +9,7 @@ from typing import Any
 from elbert.checks import as_whole
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError
+from elbert.experiments.brought_names import refuse_many
 from elbert.experiments.presets import OWN
 from elbert.experiments.resolve import resolve
 from elbert.experiments.run_folder import RunFolder
@@ -52,6 +53,7 @@ def train(
         settings: settings of the method and of the learner in place of the preset's: max_bias, alpha, steps, ...
             (docs/learning.md lists them all).
     """
+    refuse_many(settings)
     return train_many(
         env,
         seeds=(seed,),
@@ -92,6 +94,8 @@ def train_many(
     request = resolve(name, method, preset=preset, world=world, settings=settings, grid=grid, seeds=seeds)
     with open_simulator(env, request.settings.copies, request.world or None) as simulator:
         request.check_fit(simulator)
+        for notice in request.notices():
+            logging.getLogger("elbert.steps").warning(notice)
         trainer = Trainer(simulator, request.settings, request.method, members=request.members)
         session = RunSession(trainer, callbacks=callbacks, progress=progress, folder=folder)
         if folder is None:
