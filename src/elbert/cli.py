@@ -197,7 +197,7 @@ def evaluate(
         from elbert.checks import as_number
         from elbert.cli_arguments import environment_from, policy_from
         from elbert.experiments.evaluate import Conditions
-        from elbert.experiments.gate import with_limit
+        from elbert.experiments.gate import check_gate, trained_with_limit, with_limit
         from elbert.experiments.jit_cache import keep_compiled
         from elbert.experiments.sweeps import evaluate_by_coefficient
 
@@ -212,7 +212,10 @@ def evaluate(
             deterministic=deterministic,
             env=None if env is None else environment_from(env),
         )
-        results = evaluate_by_coefficient(policy_from(run), conditions, progress=display)
+        policy = policy_from(run)
+        limited = max_bias is not None or (fail_on is not None and trained_with_limit(policy))
+        check_gate(fail_on, limited=limited, evaluated=True)
+        results = evaluate_by_coefficient(policy, conditions, progress=display)
         if max_bias is not None:
             results = {label: with_limit(result, max_bias) for label, result in results.items()}
     _show_results(results, as_json=as_json)

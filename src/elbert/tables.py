@@ -1,7 +1,7 @@
 """Rows and columns, once: for a terminal, as plain text, and as Markdown. What is shown is never taken for markup.
 
-Nothing is cut where there is little room: headings and columns that may fold do so, and the rows of a table that still
-does not fit are stacked as lists of headings and cells.
+Nothing is cut where there is little room: headings and columns that may fold do so; a table that still does not fit is
+turned, with a column for each row; and where that is too wide as well, its rows are stacked as lists.
 """
 
 import math
@@ -58,9 +58,14 @@ class Table:
         return replace(self, columns=tuple(self.columns[place] for place in shown), rows=rows)
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        """For a rich console: side by side where there is room, else stacked."""
-        widths = self._fitted(console, options)
-        yield self._stacked() if widths is None else self._side_by_side(widths)
+        """For a rich console: in columns where there is room, else with rows for columns, else stacked."""
+        turned = self._turned()
+        for table in (self, turned) if len(self.rows) > 1 else (self,):
+            widths = table._fitted(console, options)
+            if widths is not None:
+                yield table._side_by_side(widths)
+                return
+        yield self._stacked()
 
     def __str__(self) -> str:
         """As plain text."""
@@ -95,6 +100,13 @@ class Table:
             widths[place] -= taken
             excess -= taken
         return None if excess > 0 and self._headed else widths
+
+    def _turned(self) -> "Table":
+        """A column for each row, under its first cell: a few rows of many cells still stand next to each other."""
+        heads = (self.columns[0], *(Column(row[0], right=True, folds=True) for row in self.rows))
+        cells = ((column.heading, *each) for column, *each in zip(self.columns, *self.rows, strict=True))
+        rows = tuple(row for row in list(cells)[1:] if any(row[1:]))
+        return replace(self, columns=heads, rows=rows, sections=())
 
     def _side_by_side(self, widths: Sequence[int]) -> "RichTable":
         from rich import box

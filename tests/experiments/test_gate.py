@@ -114,5 +114,7 @@ def test_training_under_a_limit_ends_with_the_verdict(tmp_path):
     done = cli(*train, "--out", "run", "--resume", "--fail-on", "never", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "It passes because of --fail-on never" in done.stdout
+    done = cli("evaluate", "run", "--episodes", "20", "--fail-on", "never", cwd=tmp_path)
+    assert (done.returncode, "Gate: bias <= 0.0001 is " in done.stdout) == (0, True), "the limit of its training"
     done = cli("train", "infectious", *SMALL, "--fail-on", "refuted", "--out", "none", cwd=tmp_path)
     assert (done.returncode, (tmp_path / "none").exists()) == (2, False), "refused before it is trained"

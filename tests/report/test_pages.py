@@ -129,7 +129,24 @@ def test_an_evaluation_at_80_columns():
 
 
 def test_a_comparison_at_80_columns():
-    assert as_text(comparison_page(compared()), 80).splitlines()[:12] == [
+    assert as_text(comparison_page(compared()), 80).splitlines()[1:13] == [
+        " run            attention-harder-elbert-po-12       attention-harder-g-ppo-1",
+        " ───────────────────────────────────────────────────────────────────────────",
+        " method                             elbert-po                      elbert-po",
+        " reward / step                        -1.9782                        -1.9782",
+        " 95 % interval             -2.0123 .. -1.9441             -2.0123 .. -1.9441",
+        " of best                         0.0782 below                   0.0782 below",
+        " observed bias                         0.0388                         0.0388",
+        " debiased                              0.0378                         0.0378",
+        " 95 % interval               0.0164 .. 0.0612               0.0164 .. 0.0612",
+        " limit                                refuted                        refuted",
+        " rates          0.123 0.247 0.370 0.494 0.617  0.123 0.247 0.370 0.494 0.617",
+        " seconds                                 1273                           1273",
+    ]
+
+
+def test_a_comparison_at_60_columns():
+    assert as_text(comparison_page(compared()), 60).splitlines()[:12] == [
         "attention-harder-elbert-po-12",
         "  method         elbert-po",
         "  reward / step  -1.9782",

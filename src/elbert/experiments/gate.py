@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, TypeAlias
 
 from elbert.errors import InvalidInputError
+from elbert.experiments.evaluate import Policy
 from elbert.experiments.results import least_favourable
+from elbert.experiments.run_folder import RunFolder
 from elbert.learning.result import LimitResult, Result, tested
 
 FailOn: TypeAlias = Literal["refuted", "unconfirmed", "never"]
@@ -39,6 +41,11 @@ def check_gate(fail_on: FailOn | None, *, limited: bool, evaluated: bool) -> Non
         raise InvalidInputError(NO_LIMIT)
     if fail_on is not None and not evaluated:
         raise InvalidInputError("--fail-on needs an evaluation to judge by. Leave --no-evaluate out.")
+
+
+def trained_with_limit(policy: Policy) -> bool:
+    """Whether a run was trained under a limit, which its evaluation tests."""
+    return isinstance(policy, RunFolder) and policy.config["settings"].get("max_bias") is not None
 
 
 @dataclass(frozen=True)
