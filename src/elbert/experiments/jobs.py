@@ -125,23 +125,18 @@ def finished(folder: Path, job: Job) -> bool:
 
 def do_job(job: Job, folder: Path, callbacks: Sequence[Callback] = ()) -> None:
     """Train, or go on, and evaluate."""
-    path, steps_logger = folder / job.name, logging.getLogger("elbert.steps")
-    level = steps_logger.level
-    steps_logger.setLevel(logging.ERROR)  # a plan's numbers of steps are meant as they are
-    try:
-        agents = train_many(
-            job.env,
-            seeds=job.seeds,
-            method=job.method,
-            preset=job.preset,
-            world=job.world,
-            out=path,
-            resume=True,
-            callbacks=callbacks,
-            **job.request.given,
-        )
-    finally:
-        steps_logger.setLevel(level)
+    path = folder / job.name
+    agents = train_many(
+        job.env,
+        seeds=job.seeds,
+        method=job.method,
+        preset=job.preset,
+        world=job.world,
+        out=path,
+        resume=True,
+        callbacks=callbacks,
+        **job.request.given,
+    )
     evaluate_policy(RunFolder(path), Conditions(episodes=job.episodes), agents=agents, keep=True)
 
 

@@ -94,7 +94,7 @@ def train_many(
     request = resolve(name, method, preset=preset, world=world, settings=settings, grid=grid, seeds=seeds)
     with open_simulator(env, request.settings.copies, request.world or None) as simulator:
         request.check_fit(simulator)
-        for notice in request.notices():
+        for notice in () if resume else request.notices():  # one that goes on was told when it began
             logging.getLogger("elbert.steps").warning(notice)
         trainer = Trainer(simulator, request.settings, request.method, members=request.members)
         session = RunSession(trainer, callbacks=callbacks, progress=progress, folder=folder)
