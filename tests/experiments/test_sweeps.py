@@ -50,6 +50,14 @@ def test_one_coefficient_is_no_sweep(whole):
     assert list(by_coefficient({"a": run})) == ["a"]
 
 
+def test_a_list_of_agents_is_read_by_coefficient_too(sweep):
+    agents = RunFolder(sweep).agents()
+    parts = by_coefficient({"mine": agents})
+    assert list(parts) == LABELS
+    assert [agents.index(agent) for part in parts.values() for agent in part] == [0, 1, 2, 3, 4, 5]
+    assert by_coefficient({"mine": agents[:2], "one": agents[0]}) == {"mine": agents[:2], "one": agents[0]}
+
+
 def test_every_combination_is_evaluated_over_its_seeds_and_kept(sweep):
     results = evaluate_by_coefficient(RunFolder(sweep), SHORT)
     assert list(results) == LABELS
