@@ -98,14 +98,15 @@ def train(
         max_bias: Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of alpha).
         alpha: Weight of the bias against the reward (elbert-po).
         beta: Temperature of the soft bias (elbert-po, three or more groups).
-        steps: Number of environment steps in all.
+        steps: Number of environment steps in all, rounded up to whole rollouts; by default the preset's.
         seed: Seed of all randomness.
         seeds: Number of seeds to train side by side, from --seed on.
         grid: Values of a coefficient to train side by side, each with every seed: --grid alpha=1e3,1e4,1e5. Given for
             several coefficients, every combination is trained.
         out: Folder of the run; a new one in runs by default.
         resume: Resume the run in --out, or the latest unfinished run of this environment and method in runs.
-        settings: Any other setting: --set gamma=0.999 --set hidden=[64,64]. A wrong name lists them all.
+        settings: Any other setting: --set gamma=0.999 --set hidden=[64,64]. elbert presets ENV lists
+            them.
         world: Parameters of the world in training: --world horizon=5000.
         evaluate: Evaluate the trained policy. Without it no limit is tested, and the exit code says nothing about it.
         fail_on: Verdict from which on the exit code is not 0: unconfirmed (refuted or undetermined, the default),

@@ -1,6 +1,7 @@
 """A run of several coefficients is read by coefficient: by every command, over seeds, with one picture."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -42,6 +43,17 @@ def test_the_parts_are_the_members_of_each_combination(sweep):
         np.testing.assert_array_equal(part.columns()["reward"], whole[:, 2 * number : 2 * number + 2])
         assert f"alpha={alpha:g}," in repr(agents[0])
         assert repr(agents[0]) == repr(everyone[2 * number])
+
+
+def test_one_agent_of_a_sweep_is_loaded_by_its_place(sweep, tmp_path):
+    says = r"of the seeds 4, 7 for each of alpha=1000; alpha=10; alpha=200000, in this order. Say which one"
+    with pytest.raises(InvalidInputError, match=says):
+        elbert.load(sweep)
+    assert elbert.load(sweep, member=2).about.method_settings["alpha"] == 10
+    for agent in sweep.glob("agent-*"):
+        shutil.copy(agent, tmp_path)
+    with pytest.raises(InvalidInputError, match=r"of the seeds 4, 7, 4, 7, 4, 7. Say which one"):
+        elbert.load(tmp_path)
 
 
 def test_one_coefficient_is_no_sweep(whole):

@@ -14,7 +14,7 @@ from elbert.experiments.presets import OWN
 from elbert.experiments.resolve import resolve
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import RunSession
-from elbert.files import as_path
+from elbert.files import FileError, as_path
 from elbert.learning import Agent, Callback, Environment, MethodLike, Trainer, open_simulator
 from elbert.progress import Tell, tell_nobody
 
@@ -132,6 +132,13 @@ def load(path: str | Path, *, seed: int | None = None, member: int | None = None
         chosen = [agents[as_whole(member, "member", f"a place from 0 to {last} in {path}", low=0, high=last)]]
     chosen = [agent for agent in chosen if seed is None or agent.about.seed == seed]
     if len(chosen) != 1:
-        seeds = ", ".join(str(agent.about.seed) for agent in agents)
-        raise InvalidInputError(f"{path} holds agents of the seeds {seeds}. Say which one: seed=... or member=...")
+        try:
+            labels = list(RunFolder(path).parts())
+        except FileError:  # the agents of an older version, or agents alone
+            labels = [""]
+        several = f" for each of {'; '.join(labels)}, in this order" if len(labels) > 1 else ""
+        seeds = ", ".join(str(agent.about.seed) for agent in agents[: len(agents) // len(labels)])
+        raise InvalidInputError(
+            f"{path} holds agents of the seeds {seeds}{several}. Say which one: seed=... or member=..."
+        )
     return chosen[0]
