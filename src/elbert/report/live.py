@@ -44,6 +44,7 @@ class ProgressDisplay:
 
     def __exit__(self, *ending: object) -> None:
         if self._live is not None:
+            self._live.transient = self._latest is None  # nothing was done: an error says why
             self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
