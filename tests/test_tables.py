@@ -28,11 +28,13 @@ def test_nothing_is_cut_at_any_width(width):
     assert "…" not in "".join(lines)
 
 
-def test_a_narrow_table_is_folded_then_stacked():
+def test_a_narrow_table_is_folded_then_turned_then_stacked():
     table = Table(COLUMNS, ROWS).brief()
-    wide, folded, stacked = (as_text(table, width).splitlines() for width in (140, 90, 80))
+    wide, folded, turned, stacked = (as_text(table, width).splitlines() for width in (140, 90, 80, 50))
     assert next(line for line in wide if "-1.9782" in line).count(" 0.") == 5, "all in one line"
     assert any(line.strip() == "0.912" for line in folded), "the rates take two lines"
+    assert turned[1].split() == ["run", "attention-harder-elbert-po-1", "g-ppo"]
+    assert turned[3].split() == ["reward", "/", "step", "-1.9782", "-10.1234"]
     assert stacked[:2] == ["attention-harder-elbert-po-1", "  reward / step  -1.9782"]
 
 

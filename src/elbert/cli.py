@@ -4,9 +4,9 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -16,6 +16,10 @@ from elbert.errors import ElbertError
 Flag = Annotated[bool, Parameter(negative=())]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
 Repeated = Annotated[list[str] | None, Parameter(negative=())]
+FailOn = Literal["refuted", "unconfirmed", "never"] | None
+
+CRASHED = 70
+"""Exit code of what should not happen (EX_SOFTWARE): 1 would read as a refuted limit."""
 
 app = App(
     name="elbert",
@@ -42,6 +46,26 @@ def envs(name: str | None = None, *, as_json: Json = False) -> None:
 
 
 @app.command
+def presets(env: str | None = None, *, method: str = "elbert-po", preset: str = "fast", as_json: Json = False) -> None:
+    """Show the settings that a training uses if nothing else is given, and where each comes from.
+
+    Args:
+        env: Name of an environment, or own for your own ones; without it, what the preset sets in each of them.
+        method: Method of training: elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
+        preset: fast, paper, or the path of a TOML file.
+    """
+    from elbert.experiments.settings_in_use import overview, settings_in_use
+    from elbert.report.pages import presets_page, settings_page
+
+    if env is None:
+        content = {name: {each: used.value for each, used in row.items()} for name, row in overview(preset).items()}
+        _show(content, presets_page(preset), as_json=as_json, width=120)
+    else:
+        used = settings_in_use(env, method, preset)
+        _show(used.to_dict(), settings_page(used), as_json=as_json, width=120)
+
+
+@app.command
 def train(
     env: str,
     *,
@@ -53,56 +77,72 @@ def train(
     steps: int | None = None,
     seed: int = 0,
     seeds: int | None = None,
+    grid: Repeated = None,
     out: Path | None = None,
     resume: bool = False,
     settings: Annotated[Repeated, Parameter(name="--set")] = None,
     world: Repeated = None,
     evaluate: bool = True,
+    fail_on: FailOn = None,
     tensorboard: Flag = False,
     as_json: Json = False,
 ) -> None:
     """Train a policy in an environment, evaluate it, and keep everything in a folder.
 
+    With --max-bias the exit code is the verdict on the limit: 0 confirmed, 1 refuted, 3 undetermined.
+
     Args:
         env: Name of a world (elbert envs lists them), or module:function or file.py:function that makes an environment.
-        method: elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
+        method: elbert-po, g-ppo or ppo (PPO on the reward alone), r-ppo or a-ppo.
         preset: fast, paper, or the path of a TOML file: the settings that are not given here.
         max_bias: Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of alpha).
         alpha: Weight of the bias against the reward (elbert-po).
         beta: Temperature of the soft bias (elbert-po, three or more groups).
-        steps: Number of environment steps in all.
+        steps: Number of environment steps in all, rounded up to whole rollouts; by default the preset's.
         seed: Seed of all randomness.
         seeds: Number of seeds to train side by side, from --seed on.
+        grid: Values of a coefficient to train side by side, each with every seed: --grid alpha=1e3,1e4,1e5. Given for
+            several coefficients, every combination is trained.
         out: Folder of the run; a new one in runs by default.
         resume: Resume the run in --out, or the latest unfinished run of this environment and method in runs.
-        settings: Any other setting: --set gamma=0.999 --set hidden=[64,64]. A wrong name lists them all.
+        settings: Any other setting: --set gamma=0.999 --set hidden=[64,64]. elbert presets ENV lists
+            them.
         world: Parameters of the world in training: --world horizon=5000.
-        evaluate: Evaluate the trained policy.
+        evaluate: Evaluate the trained policy. Without it no limit is tested, and the exit code says nothing about it.
+        fail_on: Verdict from which on the exit code is not 0: unconfirmed (refuted or undetermined, the default),
+            refuted, or never.
         tensorboard: Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
     """
-    from elbert.cli_arguments import assignments, environment_from, run_folder
-    from elbert.experiments.evaluate import Conditions, evaluate_policy
-    from elbert.experiments.jit_cache import keep_compiled
-    from elbert.experiments.resolve import check_names, listed_seeds
-    from elbert.experiments.run_folder import RunFolder
-    from elbert.experiments.train import train_many
     from elbert.report.live import ProgressDisplay
-    from elbert.report.pages import result_page
 
-    keep_compiled()
-    folder = run_folder(env, method, out, resume=resume)
-    chosen = assignments(settings, "--set", max_bias=max_bias, alpha=alpha, beta=beta, steps=steps)
-    check_names(method, chosen)
-    where = environment_from(env)
-    callbacks: list[Any] = []
-    if tensorboard:
-        from elbert.experiments.run_metrics import TensorBoard
+    with ProgressDisplay(f"{method} on {env}", at_first="compiling") as display:
+        from elbert.cli_arguments import assignments, environment_from, grid_from, run_folder
+        from elbert.experiments.evaluate import Conditions
+        from elbert.experiments.gate import check_gate
+        from elbert.experiments.jit_cache import keep_compiled
+        from elbert.experiments.resolve import check_names, listed_seeds
+        from elbert.experiments.run_folder import RunFolder
+        from elbert.experiments.sweeps import evaluate_by_coefficient
+        from elbert.experiments.train import train_many
+        from elbert.learning import get_method
 
-        callbacks.append(TensorBoard(folder / "tensorboard"))
-    with ProgressDisplay(f"{method} on {env}") as display:
+        keep_compiled()
+        method = get_method(method).name  # ppo is g-ppo, in the folder's name too
+        folder = run_folder(env, method, out, resume=resume)
+        chosen = assignments(settings, "--set", max_bias=max_bias, alpha=alpha, beta=beta, steps=steps)
+        values = grid_from(grid)
+        check_names(method, [*chosen, *values])
+        check_gate(fail_on, limited="max_bias" in chosen or "max_bias" in values, evaluated=evaluate)
+        where = environment_from(env)
+        callbacks: list[Any] = []
+        if tensorboard:
+            from elbert.experiments.run_metrics import TensorBoard
+
+            callbacks.append(TensorBoard(folder / "tensorboard"))
         agents = train_many(
             where,
             seeds=listed_seeds(1 if seeds is None else seeds, first=seed),
+            grid=values,
             method=method,
             preset=preset,
             world=assignments(world, "--world"),
@@ -113,10 +153,13 @@ def train(
             **chosen,
         )
         conditions = Conditions(env=None if isinstance(where, str) else where)
-        result = evaluate_policy(RunFolder(folder), conditions, agents=agents, progress=display) if evaluate else None
-    if result is not None:
-        _show(result.to_dict(), result_page(result), as_json=as_json)
+        run = RunFolder(folder)
+        results = evaluate_by_coefficient(run, conditions, agents=agents, progress=display) if evaluate else {}
+    if results:
+        _show_results(results, as_json=as_json)
     print(f"Run: {folder}", file=sys.stderr if as_json else sys.stdout)
+    if results:
+        _pass_gate(results, fail_on, asked="max_bias" in chosen, as_json=as_json)
 
 
 @app.command
@@ -129,9 +172,13 @@ def evaluate(
     seed: int = 1,
     deterministic: Flag = False,
     env: str | None = None,
+    max_bias: float | None = None,
+    fail_on: FailOn = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate the policies of a run, one for each seed, in fresh episodes.
+
+    With --max-bias the exit code is the verdict on the limit: 0 confirmed, 1 refuted, 3 undetermined.
 
     Args:
         run: Folder of a run, or a rule such as rule:lending/thresholds-2-1.
@@ -141,25 +188,39 @@ def evaluate(
         seed: Seed of the episodes.
         deterministic: Take the most probable action instead of sampling one.
         env: Environment of a policy that was trained in one of your own: module:function or file.py:function.
+        max_bias: Limit on the bias to be tested, whatever the policy was trained for.
+        fail_on: Verdict from which on the exit code is not 0: unconfirmed (refuted or undetermined, the default with
+            --max-bias), refuted, or never.
     """
-    from elbert.cli_arguments import environment_from, policy_from
-    from elbert.experiments.evaluate import Conditions, evaluate_policy
-    from elbert.experiments.jit_cache import keep_compiled
     from elbert.report.live import ProgressDisplay
-    from elbert.report.pages import result_page
 
-    keep_compiled()
-    conditions = Conditions(
-        protocol=protocol,
-        episodes=episodes,
-        horizon=horizon,
-        seed=seed,
-        deterministic=deterministic,
-        env=None if env is None else environment_from(env),
-    )
     with ProgressDisplay(run) as display:
-        result = evaluate_policy(policy_from(run), conditions, progress=display)
-    _show(result.to_dict(), result_page(result), as_json=as_json)
+        from elbert.checks import as_number
+        from elbert.cli_arguments import environment_from, policy_from
+        from elbert.experiments.evaluate import Conditions
+        from elbert.experiments.gate import check_gate, trained_with_limit, with_limit
+        from elbert.experiments.jit_cache import keep_compiled
+        from elbert.experiments.sweeps import evaluate_by_coefficient
+
+        keep_compiled()
+        if max_bias is not None:
+            as_number(max_bias, "max_bias", "the largest acceptable bias, a number of at least 0", low=0)
+        conditions = Conditions(
+            protocol=protocol,
+            episodes=episodes,
+            horizon=horizon,
+            seed=seed,
+            deterministic=deterministic,
+            env=None if env is None else environment_from(env),
+        )
+        policy = policy_from(run)
+        limited = max_bias is not None or (fail_on is not None and trained_with_limit(policy))
+        check_gate(fail_on, limited=limited, evaluated=True)
+        results = evaluate_by_coefficient(policy, conditions, progress=display)
+        if max_bias is not None:
+            results = {label: with_limit(result, max_bias) for label, result in results.items()}
+    _show_results(results, as_json=as_json)
+    _pass_gate(results, fail_on, asked=max_bias is not None, as_json=as_json)
 
 
 @app.command
@@ -190,16 +251,18 @@ def compare(
         out: Folder for the table (Markdown, JSON) and the figures (PNG, SVG).
         env: Environment of runs that were trained in one of your own: module:function or file.py:function.
     """
-    from elbert.cli_arguments import environment_from, policies_from
-    from elbert.experiments.compare import compare as compare_policies
-    from elbert.experiments.jit_cache import keep_compiled
     from elbert.report.live import ProgressDisplay
+
+    with ProgressDisplay("compare") as display:
+        from elbert.cli_arguments import environment_from, policies_from
+        from elbert.experiments.compare import compare as compare_policies
+        from elbert.experiments.jit_cache import keep_compiled
+
+        keep_compiled()
+        where = None if env is None else environment_from(env)
+        comparison = compare_policies(policies_from(run), env=where, progress=display)
     from elbert.report.pages import comparison_page, write_comparison
 
-    keep_compiled()
-    where = None if env is None else environment_from(env)
-    with ProgressDisplay("compare") as display:
-        comparison = compare_policies(policies_from(run), env=where, progress=display)
     written = write_comparison(comparison, out)
     _show(comparison.to_dict(), comparison_page(comparison), as_json=as_json, written=written, width=120)
 
@@ -278,6 +341,30 @@ def reproduce(
         raise ElbertError(reproduction.failures)
 
 
+def _show_results(results: Mapping[str, Any], *, as_json: bool) -> None:
+    """One result as a page, several by coefficient as a table."""
+    from elbert.report.pages import result_page, sweep_page
+
+    if len(results) == 1:
+        result = next(iter(results.values()))
+        _show(result.to_dict(), result_page(result), as_json=as_json)
+    else:
+        content = {label: result.to_dict() for label, result in results.items()}
+        _show(content, sweep_page(results), as_json=as_json, width=120)
+
+
+def _pass_gate(results: Mapping[str, Any], fail_on: FailOn, *, asked: bool, as_json: bool) -> None:
+    """Say whether the limit is kept, and exit with the code that says so, if a limit was asked for."""
+    from elbert.experiments.gate import gate
+
+    if not asked and fail_on is None:
+        return
+    verdict = gate(list(results.values()), fail_on or "unconfirmed")
+    print(verdict.text, file=sys.stderr if as_json else sys.stdout)
+    if verdict.code:
+        sys.exit(verdict.code)
+
+
 def _show(content: Any, page: Any, *, as_json: bool, written: Sequence[Path] = (), width: int = 100) -> None:
     """Print JSON, or a page and what was written: as wide as the terminal, or this wide in a file or a pipe."""
     from rich.console import Console
@@ -310,4 +397,4 @@ def main() -> None:
         at = traceback.extract_tb(error.__traceback__)[-1]
         print(f"elbert: {type(error).__name__}: {error} ({at.filename}, line {at.lineno})", file=sys.stderr)
         print("With ELBERT_TRACEBACK=1 in the environment the whole traceback is shown.", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(CRASHED)

@@ -83,6 +83,22 @@ def assignments(texts: Sequence[str] | None, option: str, **by_option: Any) -> d
     return pairs
 
 
+def grid_from(texts: Sequence[str] | None) -> dict[str, list[Any]]:
+    """Values of coefficients from name=value,value,...: {"alpha": [1e3, 1e4]}; a value is JSON, as in `assignments`."""
+    grid: dict[str, list[Any]] = {}
+    for text in texts or ():
+        name, equals, values = text.partition("=")
+        if not equals or not name or not values.strip(", "):
+            raise InvalidInputError(f"--grid {text!r} is not name=value,value. Write for example --grid alpha=1e3,1e4.")
+        if name in grid:
+            raise InvalidInputError(f"--grid {text} gives {name} a second time. Give all its values at once.")
+        try:
+            grid[name] = json.loads(f"[{values}]")
+        except (ValueError, RecursionError) as error:
+            raise InvalidInputError(f"--grid {text}: {values!r} is no list of numbers, such as 1e3,1e4.") from error
+    return grid
+
+
 def run_folder(env: str, method: str, out: Path | None, *, resume: bool) -> Path:
     """The folder of a run: the one that is named; else the one to be resumed; else a new one in `runs`."""
     if out is not None:

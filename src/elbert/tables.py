@@ -1,7 +1,7 @@
 """Rows and columns, once: for a terminal, as plain text, and as Markdown. What is shown is never taken for markup.
 
-Nothing is cut where there is little room: headings and columns that may fold do so, and the rows of a table that still
-does not fit are stacked as lists of headings and cells.
+Nothing is cut where there is little room: headings and columns that may fold do so; a table that still does not fit is
+turned, with a column for each row; and where that is too wide as well, its rows are stacked as lists.
 """
 
 import math
@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 TEXT_WIDTH = 100  # columns of plain text, for files and pipes
 FOLDED_WIDTH = 24  # a column that folds is not made narrower where a table can be stacked instead
+
+
+class Toned(str):
+    """A cell that a terminal with colours shows in one; everywhere else it is the word alone."""
+
+    __slots__ = ("colour",)
+
+    def __new__(cls, text: str, colour: str) -> "Toned":
+        """The text, and the colour's name as rich knows it."""
+        cell = super().__new__(cls, text)
+        cell.colour = colour
+        return cell
 
 
 @dataclass(frozen=True)
@@ -46,9 +58,14 @@ class Table:
         return replace(self, columns=tuple(self.columns[place] for place in shown), rows=rows)
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        """For a rich console: side by side where there is room, else stacked."""
-        widths = self._fitted(console, options)
-        yield self._stacked() if widths is None else self._side_by_side(widths)
+        """For a rich console: in columns where there is room, else with rows for columns, else stacked."""
+        turned = self._turned()
+        for table in (self, turned) if len(self.rows) > 1 else (self,):
+            widths = table._fitted(console, options)
+            if widths is not None:
+                yield table._side_by_side(widths)
+                return
+        yield self._stacked()
 
     def __str__(self) -> str:
         """As plain text."""
@@ -84,6 +101,13 @@ class Table:
             excess -= taken
         return None if excess > 0 and self._headed else widths
 
+    def _turned(self) -> "Table":
+        """A column for each row, under its first cell: a few rows of many cells still stand next to each other."""
+        heads = (self.columns[0], *(Column(row[0], right=True, folds=True) for row in self.rows))
+        cells = ((column.heading, *each) for column, *each in zip(self.columns, *self.rows, strict=True))
+        rows = tuple(row for row in list(cells)[1:] if any(row[1:]))
+        return replace(self, columns=heads, rows=rows, sections=())
+
     def _side_by_side(self, widths: Sequence[int]) -> "RichTable":
         from rich import box
         from rich.table import Table as RichTable
@@ -103,7 +127,8 @@ class Table:
             side = "right" if column.right else "left"
             table.add_column(Text(column.heading), justify=side, vertical="top", overflow="fold", width=width)
         for place, row in enumerate(self.rows):
-            table.add_row(*(Text(cell) for cell in row), end_section=place in self.sections)
+            cells = (Text(cell, style=getattr(cell, "colour", "")) for cell in row)
+            table.add_row(*cells, end_section=place in self.sections)
         return table
 
     def _stacked(self) -> "RenderableType":

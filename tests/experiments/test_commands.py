@@ -63,7 +63,8 @@ def test_the_commands_from_training_to_comparison(tmp_path):
     ("arguments", "says"),
     [
         (["train", "lendign"], "No environment is called 'lendign'. Did you mean 'lending'"),
-        (["train", "lending", "--method", "ppo"], "No method is called 'ppo'"),
+        (["train", "lending", "--method", "pp0"], "No method is called 'pp0'"),
+        (["train", "lending", "--set", "n_envs=4"], "No setting is called 'n_envs'. It is 'copies' here."),
         (["train", "lending", "--set", "gama=1"], "Did you mean 'gamma'"),
         (["train", "lending", "--set", "gamma"], "is not name=value"),
         (["train", "lending", "--steps", "-3"], "steps is -3"),
@@ -180,7 +181,7 @@ def test_an_error_in_a_users_environment_is_a_message(monkeypatch, capsys):
     monkeypatch.setattr(module, "app", broken)
     with pytest.raises(SystemExit) as caught:
         module.main()
-    assert caught.value.code == 1
+    assert caught.value.code == 70, "1 would read as a refuted limit"
     shown = capsys.readouterr().err
     assert shown.startswith("elbert: ZeroDivisionError: no patients (")
     assert "test_commands.py, line " in shown

@@ -30,7 +30,7 @@ def test_the_table_says_it_all():
         "[red]west[/red]  not estimable",  # names are text, never markup
         "observed bias",
         "bias, debiased",
-        "equal groups would show",
+        "expected from noise alone",
         "impact ratio",
         "From 50 episodes.",
         "It does not say",
@@ -39,6 +39,15 @@ def test_the_table_says_it_all():
         assert expected in text
     assert max(map(len, text.splitlines())) <= 100
     assert "nan" not in text.lower()
+
+
+def test_the_interval_stands_next_to_the_debiased_value_that_it_belongs_to():
+    report = example()
+    bias = report.criteria[0].bias
+    assert bias.ci == (bias.low, bias.high)
+    row = next(line for line in str(report).splitlines() if line.startswith("bias, debiased")).split()
+    assert row[2:6] == [f"{bias.debiased:.4f}", f"{bias.low:.4f}", "..", f"{bias.high:.4f}"]
+    assert report.criteria[0].groups[2].ci is None, "a group without demand has no interval"
 
 
 def test_the_dict_is_plain_json_without_nan():

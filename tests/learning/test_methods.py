@@ -72,8 +72,6 @@ def test_a_ppo_terms_by_hand():
 def test_methods_are_refused_by_name():
     with pytest.raises(InvalidInputError, match=r"'elbertpo'. Did you mean 'elbert-po'"):
         get_method("elbertpo")
-    with pytest.raises(InvalidInputError, match=r"Plain PPO is 'g-ppo'"):
-        get_method("ppo")
 
 
 FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind, *kind.variants)}

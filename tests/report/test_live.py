@@ -1,6 +1,8 @@
 """What is shown while something is computed: few lines in a file, everything in a narrow terminal."""
 
 import io
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -49,15 +51,42 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_narrow_terminal_shows_title_count_time_and_facts_whole(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+@pytest.fixture(params=[60, 80])
+def terminal(request, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(request.param))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    stream = Terminal()
+    return Terminal()
+
+
+def shown(terminal):
+    """Everything that was on the screen, without what moves the cursor or sets colours."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).replace("\r", "\n")
+
+
+def test_a_narrow_terminal_shows_title_count_time_and_facts_whole(terminal):
     rates = " ".join(f"0.{i}23" for i in range(8))
-    with ProgressDisplay("elbert-po on attention-harder, a long title", stream) as display:
-        display(Progress("training", 3, 230, "iterations", facts=f"reward -1.9782  bias 0.0123  rates {rates}"))
-    shown = stream.getvalue()
-    for text in ("elbert-po on attention-harder, a long title", "3/230 iterations", "reward -1.9782", *rates.split()):
-        assert text in shown
-    assert "None" not in shown
+    event = Progress("training", 3, 230, "iterations", facts=f"reward -1.9782  bias 0.0123  rates {rates}", left=600.0)
+    with ProgressDisplay("elbert-po on attention-harder, a long title", terminal) as display:
+        display(event)
+        display(replace(event, activity="evaluating attention-harder-elbert-po-12"))
+    text = " ".join(shown(terminal).split())
+    words = ("elbert-po on attention-harder, a long title", "3/230 iterations", "reward -1.9782", "10 min left")
+    for word in (*words, *rates.split(), "attention-harder-elbert-po-12"):
+        assert word in text
+    assert "None" not in text
+    assert "\u2026" not in text
+
+
+def test_there_is_something_to_see_before_anything_is_done(terminal, clock):
+    with ProgressDisplay("elbert-po on lending", terminal, at_first="compiling") as display:
+        clock.now = 12.0
+        display._live.refresh()
+        assert "elbert-po on lending: compiling" in shown(terminal)
+        assert "  12 s" in shown(terminal)
+        assert "None" not in shown(terminal)
+    assert terminal.getvalue().endswith("\x1b[2K"), "an error stands alone"
+    stream = io.StringIO()
+    with ProgressDisplay("elbert-po on lending", stream, at_first="compiling"):
+        pass
+    assert stream.getvalue() == "elbert-po on lending: compiling ...\n"

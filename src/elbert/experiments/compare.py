@@ -13,6 +13,7 @@ from elbert.exact.rules import Rule, is_rule
 from elbert.experiments.evaluate import USUAL, Conditions, Policy, as_policy, evaluate_policy
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.sweeps import by_coefficient
 from elbert.learning import Agent, Environment, Evaluable, ForeignPolicy
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, tell_nobody
@@ -41,7 +42,8 @@ class Compared:
 
     def to_dict(self) -> dict[str, Any]:
         """The result, with the best possible under `best`."""
-        return self.result.to_dict() | ({} if self.best is None else {"best": asdict(self.best)})
+        coefficients = {} if self.run is None or not self.run.coefficients else {"coefficients": self.run.coefficients}
+        return coefficients | self.result.to_dict() | ({} if self.best is None else {"best": asdict(self.best)})
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def compare(
         print(comparison)
 
     Without `env` it is the one that the agents were trained in, where rules and policies from elsewhere are put too.
-    An evaluation that a run keeps is used if nothing else than the usual one is asked for.
+    An evaluation that a run keeps is used if nothing else than the usual one is asked for. What was trained with several
+    coefficients is compared by coefficient.
 
     Args:
         policies: by name, whatever `elbert.evaluate` takes: agents, lists of agents (one for each seed), rules, paths
@@ -118,7 +121,7 @@ def compare(
         env=env,
         max_bias=max_bias,
     )
-    subjects = {str(name): as_policy(policy) for name, policy in policies.items()}
+    subjects = by_coefficient({str(name): as_policy(policy) for name, policy in policies.items()})
     homes = {name: _home(policy) for name, policy in subjects.items()}
     meeting = _common(subjects, homes) if env is None else _given(env)
 

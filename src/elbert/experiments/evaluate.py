@@ -161,7 +161,7 @@ def evaluate_policy(
     if any(agent.about.method_settings != agents[0].about.method_settings for agent in agents):
         raise InvalidInputError(
             f"The agents in {policy.path} were trained with different coefficients: a mean over them says nothing. "
-            "Evaluate them one by one: elbert.load(folder, member=...)."
+            "`elbert evaluate` and `compare` read them by coefficient; elbert.load(folder, member=...) gives one."
         )
     result = over_seeds(_evaluate_all(agents, conditions, progress), [agent.about.seed for agent in agents])
     if keep is None:

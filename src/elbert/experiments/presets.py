@@ -25,17 +25,28 @@ class Preset(NamedTuple):
     world: dict[str, Any]  # parameters of the world in training
 
 
+class Layer(NamedTuple):
+    """One of the places that settings come from; what stands in a later one counts."""
+
+    source: str  # for people, for example "fast, [lending]"
+    entries: Mapping[str, Any]
+
+
+class Layers(NamedTuple):
+    """Everything that a preset says about one method in one environment, with where it stands."""
+
+    settings: tuple[Layer, ...]
+    world: Layer
+
+
 def preset_for(name: str, env: str, method: type[Method]) -> Preset:
     """The settings of a preset ("fast", "paper" or the path of a TOML file) for a method in an environment.
 
     Entries of [defaults] hold for all environments, those of the environment's own section come over them, and those
     under the method's name over these. A world that was registered may bring its section along.
     """
-    content, where = _read(name)
-    _check_sections(content, where)
-    section = _section(content, env, where)
-    shared = {key: value for key, value in section.items() if not isinstance(value, dict)}
-    entries = content.get("defaults", {}) | shared | section.get(method.name, {})
+    layers = layers_of(name, env, method)
+    entries = {key: value for layer in layers.settings for key, value in layer.entries.items()}
     learner, described = settings_of(Settings), method.settings()
     known = [*learner, *(key for kind in (*METHODS.values(), FunctionMethod) for key in kind.settings())]
     try:
@@ -45,22 +56,36 @@ def preset_for(name: str, env: str, method: type[Method]) -> Preset:
         return Preset(
             Settings.of({key: value for key, value in entries.items() if key in learner}),
             checked_settings(described, {key: value for key, value in entries.items() if key in described}),
-            dict(section.get("world", {})),
+            dict(layers.world.entries),
         )
     except InvalidInputError as error:
-        raise InvalidInputError(f"{where}, [{env}]: {error}") from error
+        raise InvalidInputError(f"{name}, [{env}]: {error}") from error
 
 
-def _section(content: Mapping[str, Any], env: str, where: str) -> dict[str, Any]:
-    """The environment's section, else what a registered world brought along, else the one for users' environments."""
-    if env in content:
-        return content[env]
-    brought = dict(ENTRIES[env].training) if env in ENTRIES else {}
-    if env in ENTRIES and not brought and OWN not in content:
+def layers_of(name: str, env: str, method: type[Method]) -> Layers:
+    """What a preset says about a method in an environment, the most general first.
+
+    The environment's section comes after [defaults]; where it has none, that for users' environments, and what a
+    registered world brought along.
+    """
+    content, where = _read(name)
+    _check_sections(content, where)
+    brought = dict(ENTRIES[env].training) if env in ENTRIES and env not in content else {}
+    if env in ENTRIES and env not in content and not brought and OWN not in content:
         raise InvalidInputError(
             f"{where} has no section [{env}]. Add one, or take another preset: {', '.join(PRESETS)}."
         )
-    return content.get(OWN, {}) | dict(brought.pop("settings", {})) | brought
+    heading = env if env in content else OWN
+    section, entry = content.get(heading, {}), f"entry of {env}"
+    of_method = Layer(f"{where}, [{heading}] {method.name}", section.get(method.name, {}))
+    world = Layer(f"{where}, [{heading}] world", section.get("world", {}))
+    layers = (
+        Layer(f"{where}, [defaults]", content.get("defaults", {})),
+        Layer(f"{where}, [{heading}]", {key: value for key, value in section.items() if not isinstance(value, dict)}),
+        Layer(entry, brought.get("settings", {})),
+        Layer(entry, brought[method.name]) if method.name in brought else of_method,
+    )
+    return Layers(layers, Layer(f"{entry}, world", brought["world"]) if "world" in brought else world)
 
 
 def _check_sections(content: Mapping[str, Any], where: str) -> None:

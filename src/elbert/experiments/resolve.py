@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from elbert.checks import as_seed, as_whole
 from elbert.errors import InvalidInputError, unknown_name
-from elbert.experiments.presets import preset_for
+from elbert.experiments.brought_names import refuse_brought
+from elbert.experiments.presets import OWN, preset_for
 from elbert.learning import METHODS, Member, Method, MethodLike, Settings, Simulator, get_method
 from elbert.learning.methods import FunctionMethod
 from elbert.learning.settings import settings_of
 
+ROUNDED, FAR_BELOW = 0.01, 0.1  # more steps than given, and fewer than the preset's, by these parts is said aloud
 MOST_SEEDS = 10_000  # trained side by side in memory: more is a slip of the keyboard
 
 
@@ -25,6 +27,7 @@ class Request(NamedTuple):
     world: dict[str, Any]  # parameters of the world in training
     members: list[Member]
     given: dict[str, Any]  # what the user gave, the grid's names included: only that can be refused for no effect
+    preset_steps: int | None = None  # of the preset, where it knows the environment
 
     def check_fit(self, simulator: Simulator) -> None:
         """Refuse what was given and would have no effect, or could not work, in this environment."""
@@ -37,6 +40,22 @@ class Request(NamedTuple):
                 f"copies is {self.settings.copies}, but the environment that was given has {simulator.copies}. Give a "
                 "function that makes an environment, or leave copies out."
             )
+
+    def notices(self) -> list[str]:
+        """What a user who gave a number of steps should know about it, a sentence each."""
+        settings, lines = self.settings, list[str]()
+        trained = settings.iterations * settings.batch
+        if "steps" in self.given and trained > settings.steps * (1 + ROUNDED):
+            lines.append(
+                f"steps = {settings.steps:,} becomes {trained:,}: a rollout has {settings.copies} copies x "
+                f"{settings.rollout:,} steps = {settings.batch:,}, and only whole ones are trained."
+            )
+        if "steps" in self.given and self.preset_steps is not None and trained < FAR_BELOW * self.preset_steps:
+            lines.append(
+                f"{trained:,} steps are {100 * trained / self.preset_steps:.2g} % of the {self.preset_steps:,} that "
+                "the preset takes in this environment: enough to try things out, not to judge a method."
+            )
+        return lines
 
 
 def resolve(
@@ -79,6 +98,7 @@ def resolve(
         world=base.world | dict(world or {}),
         members=[Member(seed, combination) for combination in combinations for seed in listed_seeds(seeds)],
         given=firsts,
+        preset_steps=None if env == OWN else base.settings.steps,
     )
 
 
@@ -99,6 +119,7 @@ def check_names(method: MethodLike, names: Iterable[str]) -> None:
                 f"{name} has no effect with {label}{under}, which uses {uses}. Leave it out, or choose another method."
             )
         if name not in learner and name not in own:
+            refuse_brought(name)
             raise unknown_name("setting", name, [*own, *learner])
 
 

@@ -28,7 +28,7 @@ def over_seeds(singles: Sequence[Result], seeds: Sequence[int]) -> Result:
         singles[0],
         reward=Mean(reward, ci),
         criteria=tuple(_mean_criterion(parts) for parts in zip(*(single.criteria for single in singles), strict=True)),
-        limit=_least_favourable([single.limit for single in singles if single.limit is not None]),
+        limit=least_favourable([single.limit for single in singles if single.limit is not None]),
         seeds=tuple(replace(single, seed=seed) for single, seed in zip(singles, seeds, strict=True)),
         report=None,
     )
@@ -56,7 +56,7 @@ def _mean_group(rows: Sequence[GroupRate]) -> GroupRate:
     return GroupRate(group=rows[0].group, rate=rate, ci=ci, supply=supply, demand=demand)
 
 
-def _least_favourable(limits: Sequence[LimitResult]) -> LimitResult | None:
+def least_favourable(limits: Sequence[LimitResult]) -> LimitResult | None:
     """The limit over seeds: the least favourable verdict, with its p-values, and the mean price."""
     if not limits:
         return None

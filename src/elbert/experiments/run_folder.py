@@ -10,12 +10,12 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from elbert.errors import InvalidInputError
 from elbert.experiments.run_metrics import MetricsFile, read_metrics
@@ -86,11 +86,38 @@ def has_writer(path: Path) -> bool:
 
 
 class RunFolder:
-    """The folder of a run that exists, or of one to be created by `create`."""
+    """The folder of a run that exists, or of one to be created by `create`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = as_path(path, "The folder of the run")
+    A run of several coefficients has `parts`: each is the same folder with the policies of one combination, and keeps
+    an evaluation of its own.
+    """
+
+    def __init__(self, path: Path, *, part: "Part | None" = None) -> None:
+        self.path, self.part = as_path(path, "The folder of the run"), part
         self.metrics = MetricsFile(self.path)
+
+    @property
+    def coefficients(self) -> dict[str, Any]:
+        """In which this part differs from the others; {} where there are none."""
+        return {} if self.part is None else self.part.coefficients
+
+    def parts(self) -> "dict[str, RunFolder]":
+        """The run by its coefficients, for example under "alpha=1000"; {"": itself} where they are all the same."""
+        members: dict[str, list[int]] = {}
+        every = self.config.get("coefficients", [])
+        for i, coefficients in enumerate(every):
+            members.setdefault(coefficients_text(coefficients), []).append(i)
+        if self.part is not None or len(members) < 2:
+            return {"": self}
+        return {
+            label: RunFolder(self.path, part=Part(number, tuple(places), every[places[0]]))
+            for number, (label, places) in enumerate(members.items())
+        }
+
+    def columns(self) -> dict[str, Any]:
+        """The metrics of the run, or of this part, as `read_metrics` gives them."""
+        columns = read_metrics(self.path)
+        return columns if self.part is None else {name: each[:, self.part.members] for name, each in columns.items()}
 
     def create(self, config: dict[str, Any]) -> None:
         """Write the configuration and a first manifest; a folder that holds something is never overwritten."""
@@ -124,7 +151,7 @@ class RunFolder:
 
     def _read(self, name: str) -> dict[str, Any]:
         self._check_is_there()
-        return read_sealed(self.path / name, remedy=REMEDIES[name])
+        return read_sealed(self.path / name, remedy=REMEDIES.get(name, REMEDIES["evaluation.json"]))
 
     def note(self, **changes: Any) -> None:
         """Change entries of the manifest."""
@@ -177,18 +204,22 @@ class RunFolder:
 
     def evaluation(self) -> Result | None:
         """The evaluation that is kept here, if it is of the policies that are here now."""
-        path = self.path / "evaluation.json"
+        path = self._evaluation
         if not path.exists():
             return None
         try:
             result = Result.from_dict(self._read(path.name))
         except InvalidInputError as error:
-            raise FileError(f"{path} is damaged: {error} {REMEDIES[path.name]}") from error
+            raise FileError(f"{path} is damaged: {error} {REMEDIES['evaluation.json']}") from error
         return result if result.agents == self.digest() else None
 
     def keep_evaluation(self, result: Result) -> None:
         """Write an evaluation; `result.agents` is the `digest` of the policies that it is of."""
-        write_sealed(self.path / "evaluation.json", result.to_dict())
+        write_sealed(self._evaluation, result.to_dict())
+
+    @property
+    def _evaluation(self) -> Path:
+        return self.path / ("evaluation.json" if self.part is None else f"evaluation-{self.part.number}.json")
 
     def digest(self) -> str:
         """A digest of the agents' files: tells whether they are still those that were evaluated."""
@@ -206,12 +237,32 @@ class RunFolder:
         return self.path / "checkpoints" / f"{iteration:08d}.safetensors"
 
     def _agents(self) -> list[Path]:
-        """One per seed, in order."""
-        return sorted(self.path.glob("agent*.safetensors"), key=lambda path: (len(path.name), path.name))
+        """One per seed, in order; of this part, if it is one."""
+        paths = sorted(self.path.glob("agent*.safetensors"), key=lambda path: (len(path.name), path.name))
+        return paths if self.part is None else [paths[i] for i in self.part.members if i < len(paths)]
 
     def _checkpoints(self) -> list[Path]:
         """The latest first."""
         return sorted((self.path / "checkpoints").glob("[0-9]*.safetensors"), reverse=True)
+
+
+class Part(NamedTuple):
+    """One combination of coefficients in a run of several."""
+
+    number: int  # from 0
+    members: tuple[int, ...]  # places of its seeds among all policies of the run
+    coefficients: dict[str, Any]
+
+
+def coefficients_text(coefficients: Mapping[str, Any]) -> str:
+    """For people: "alpha=1000, beta=20"."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, list | tuple):
+            return f"[{','.join(text(entry) for entry in value)}]"
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    return ", ".join(f"{name}={text(value)}" for name, value in coefficients.items())
 
 
 def _manifest(config: dict[str, Any]) -> dict[str, Any]:
@@ -253,19 +304,25 @@ class RunSummary:
     bias: float | None = None
     evaluated: bool = False
     reason: str = ""
+    coefficients: Mapping[str, Any] = field(default_factory=dict)  # of one part of a run of several
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {**vars(self), "path": str(self.path), "seeds": list(self.seeds)}
+        content = {**vars(self), "path": str(self.path), "seeds": list(self.seeds)}
+        return {name: value for name, value in content.items() if name != "coefficients" or value}
 
 
 def find_runs(folder: Path) -> Iterator[RunSummary]:
-    """The runs in a folder and the folders below it, by name."""
+    """The runs in a folder and the folders below it, by name; one of several coefficients is listed once for each."""
     if not as_path(folder, "The folder").is_dir():
         raise FileError(f"There is no folder {folder}. Runs are kept in `runs` unless --out says otherwise.")
     for config in sorted(folder.glob("**/config.json")):
         if (config.parent / "manifest.json").exists():
-            yield summarise(config.parent)
+            try:
+                parts = [run.part for run in RunFolder(config.parent).parts().values()]
+            except FileError:  # the summary says why
+                parts = [None]
+            yield from (summarise(config.parent, part) for part in parts)
 
 
 def runs(folder: str | Path = "runs") -> list[RunSummary]:
@@ -276,9 +333,9 @@ def runs(folder: str | Path = "runs") -> list[RunSummary]:
     return list(find_runs(as_path(folder, "The folder")))
 
 
-def summarise(path: Path) -> RunSummary:
-    """Look at a run. What cannot be read makes it a damaged one, with the reason."""
-    run = RunFolder(path)
+def summarise(path: Path, part: Part | None = None) -> RunSummary:
+    """Look at a run, or at a part of it. What cannot be read makes it a damaged one, with the reason."""
+    run = RunFolder(path, part=part)
     try:
         manifest, evaluation = run.manifest, run.evaluation()
         if manifest["status"] == "running" and manifest["host"] == socket.gethostname() and not has_writer(path):
@@ -286,8 +343,11 @@ def summarise(path: Path) -> RunSummary:
         level: dict[str, Any] = {"evaluated": evaluation is not None}
         if evaluation is not None:
             level |= {"reward": evaluation.reward.mean, "bias": evaluation.worst.bias.estimate}
-        elif columns := read_metrics(path):
+        elif columns := run.columns():
             level |= {name: float(columns[name][-1].mean()) for name in ("reward", "bias")}
-        return record_from(RunSummary, run.config | manifest | level | {"path": path})
+        content = run.config | manifest | level | {"path": path, "coefficients": run.coefficients}
+        if part is not None:
+            content["seeds"] = [content["seeds"][i] for i in part.members]
+        return record_from(RunSummary, content)
     except FileError as error:
         return RunSummary(path=path, reason=str(error))

@@ -9,12 +9,13 @@ from typing import Any
 from elbert.checks import as_whole
 from elbert.envs import find_world
 from elbert.errors import InvalidInputError
+from elbert.experiments.brought_names import refuse_many
 from elbert.experiments.presets import OWN
 from elbert.experiments.resolve import resolve
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import RunSession
 from elbert.fairness.episode_totals import as_names
-from elbert.files import as_path
+from elbert.files import FileError, as_path
 from elbert.learning import Agent, Callback, Environment, MethodLike, Trainer, open_simulator
 from elbert.progress import Tell, tell_nobody
 
@@ -55,6 +56,7 @@ def train(
         settings: settings of the method and of the learner in place of the preset's: max_bias, alpha, steps, ...
             (docs/learning.md lists them all).
     """
+    refuse_many(settings)
     return train_many(
         env,
         seeds=(seed,),
@@ -105,6 +107,8 @@ def train_many(
         request.check_fit(simulator)
         if group_names is not None:
             simulator.group_names = as_names(group_names, simulator.shape.groups, "group_names")
+        for notice in () if resume else request.notices():  # one that goes on was told when it began
+            logging.getLogger("elbert.steps").warning(notice)
         trainer = Trainer(simulator, request.settings, request.method, members=request.members)
         session = RunSession(trainer, callbacks=callbacks, progress=progress, folder=folder)
         if folder is None:
@@ -141,6 +145,13 @@ def load(path: str | Path, *, seed: int | None = None, member: int | None = None
         chosen = [agents[as_whole(member, "member", f"a place from 0 to {last} in {path}", low=0, high=last)]]
     chosen = [agent for agent in chosen if seed is None or agent.about.seed == seed]
     if len(chosen) != 1:
-        seeds = ", ".join(str(agent.about.seed) for agent in agents)
-        raise InvalidInputError(f"{path} holds agents of the seeds {seeds}. Say which one: seed=... or member=...")
+        try:
+            labels = list(RunFolder(path).parts())
+        except FileError:  # the agents of an older version, or agents alone
+            labels = [""]
+        several = f" for each of {'; '.join(labels)}, in this order" if len(labels) > 1 else ""
+        seeds = ", ".join(str(agent.about.seed) for agent in agents[: len(agents) // len(labels)])
+        raise InvalidInputError(
+            f"{path} holds agents of the seeds {seeds}{several}. Say which one: seed=... or member=..."
+        )
     return chosen[0]

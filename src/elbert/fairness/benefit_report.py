@@ -13,6 +13,7 @@ from elbert.fairness.arrays import ArrayLike
 from elbert.fairness.bias_inference import (
     BiasEstimate,
     BiasTest,
+    HasInterval,
     ImpactRatioEstimate,
     bias_limit_test,
     estimate_bias,
@@ -42,7 +43,7 @@ FEW_EPISODES = 20
 
 
 @dataclass(frozen=True)
-class GroupBenefit:
+class GroupBenefit(HasInterval):
     """One group under one criterion; None where the data do not say."""
 
     group: str
@@ -161,7 +162,7 @@ class BenefitReport:
         """How far apart the groups are."""
         bias, percent = result.bias, f"{100 * self.confidence:g} % interval"
         without = f", without {', '.join(bias.left_out)}" if bias.left_out else ""
-        chance = f"equal groups would show {tables.number(bias.noise_floor)} by chance"
+        chance = "" if bias.noise_floor is None else f"expected from noise alone: {tables.number(bias.noise_floor)}"
         rows = []
         for name, found, ends, remark in (
             ("bias", bias, f"{bias.highest} - {bias.lowest}", chance),
@@ -170,10 +171,10 @@ class BenefitReport:
             if found.estimate is None:
                 rows.append((name, "not estimable"))
             else:
-                rows.append((f"observed {name}", tables.number(found.estimate), ends + without))
-            if found.debiased is not None:
-                rows.append((f"{name}, {percent}", tables.interval(found.low, found.high)))
-                rows.append((f"{name}, debiased", tables.number(found.debiased), remark))
+                rows.append((f"observed {name}", tables.number(found.estimate), ends + without, remark))
+            if found.debiased is not None:  # the interval is that of the debiased value
+                around = tables.interval(found.low, found.high)
+                rows.append((f"{name}, debiased", tables.number(found.debiased), around, percent))
         return tables.facts(rows)
 
 

@@ -18,8 +18,20 @@ _SMALLEST_ERROR, _LARGEST_LIMIT = 1e-15, 1e100
 """In units of the largest rate: no error is smaller than the rounding of that rate, and no limit needs to be larger."""
 
 
+class HasInterval:
+    """What has an interval: its two ends, and both of them as `ci`, as files and results name them."""
+
+    low: float | None
+    high: float | None
+
+    @property
+    def ci(self) -> tuple[float, float] | None:
+        """The lower and the upper end; None where there is no interval."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
 @dataclass(frozen=True)
-class BiasEstimate:
+class BiasEstimate(HasInterval):
     """The bias under one criterion; None where the data do not say."""
 
     criterion: str
@@ -36,7 +48,7 @@ class BiasEstimate:
 
 
 @dataclass(frozen=True)
-class ImpactRatioEstimate:
+class ImpactRatioEstimate(HasInterval):
     """Lowest over highest rate under one criterion; None where the data do not say."""
 
     criterion: str

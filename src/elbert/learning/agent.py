@@ -63,7 +63,9 @@ class Agent(Evaluable):
 
     def __repr__(self) -> str:
         a = self.about
-        return f"Agent({a.method} on {a.env}, seed {a.seed}, {a.steps:,} steps, {a.train_seconds:.1f} s)"
+        numbers = [(name, x) for name, x in a.method_settings.items() if isinstance(x, float) or name == "max_bias"]
+        own = "".join(f", {name}={value:g}" for name, value in numbers if value is not None)
+        return f"Agent({a.method} on {a.env}{own}, seed {a.seed}, {a.steps:,} steps, {a.train_seconds:.1f} s)"
 
     @property
     def home(self) -> tuple[Environment | None, dict[str, Any] | None]:

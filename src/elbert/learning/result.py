@@ -192,13 +192,13 @@ def judged(
         extra_demand=extra_demand,
         deterministic=deterministic,
         not_estimable=tuple(str(entry) for entry in report.not_estimable),
-        limit=None if max_bias is None else LimitResult(**asdict(_tested(report, max_bias)), price=price),
+        limit=None if max_bias is None else LimitResult(**asdict(tested(report, max_bias)), price=price),
         notion=None if notion is None else notion.name,
         report=report,
     )
 
 
-def _tested(report: BenefitReport, max_bias: float) -> BiasTest:
+def tested(report: BenefitReport, max_bias: float) -> BiasTest:
     """The test of "bias <= max_bias"; where too little is known for it, it says so."""
     try:
         return report.test(max_bias)

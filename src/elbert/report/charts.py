@@ -9,7 +9,6 @@ import numpy as np
 
 from elbert.errors import InvalidInputError
 from elbert.experiments.run_folder import RunFolder
-from elbert.experiments.run_metrics import read_metrics
 from elbert.learning.result import Result
 from elbert.report.style import GREY, INK, series_style
 
@@ -22,7 +21,7 @@ SMOOTHED = 1 / 40  # part of the training over which a curve in a small panel is
 
 def read_curve(run: RunFolder) -> Curve:
     """The metrics of a run that has some."""
-    curve = read_metrics(run.path)
+    curve = run.columns()
     if not curve:
         raise InvalidInputError(f"{run.path} has no metrics yet. Wait for its first iterations.")
     return curve

@@ -16,10 +16,13 @@ PART_BETWEEN_LINES = 1 / 20
 
 
 class ProgressDisplay:
-    """A context that shows, under a title on stderr, each `Progress` that it is called with."""
+    """A context that shows, under a title on stderr, each `Progress` that it is called with.
 
-    def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        self.title, self.stream = title, stream or sys.stderr
+    Before the first one it shows what is going on until then, `at_first`.
+    """
+
+    def __init__(self, title: str, stream: TextIO | None = None, *, at_first: str = "starting") -> None:
+        self.title, self.stream, self.at_first = title, stream or sys.stderr, at_first
         self._live: Any = None
         self._latest: Progress | None = None
         self._begun = time.monotonic()
@@ -36,11 +39,12 @@ class ProgressDisplay:
             self._live = Live(console=console, get_renderable=self._shown, refresh_per_second=4)
             self._live.start()
         else:
-            self._write("starting ...")
+            self._write(f"{self.at_first} ...")
         return self
 
     def __exit__(self, *ending: object) -> None:
         if self._live is not None:
+            self._live.transient = self._latest is None  # nothing was done: an error says why
             self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
@@ -63,20 +67,23 @@ class ProgressDisplay:
         print(f"{self.title}: {text}", file=self.stream, flush=True)
 
     def _shown(self) -> "RenderableType":
-        """The bar, and below it what is known so far, which takes as many lines as it needs."""
+        """What is done, the bar, and what is known so far, which takes as many lines as it needs."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
         progress, seconds = self._latest, time.monotonic() - self._begun
-        if progress is None:
-            return Text(f"{self.title}: starting ... {_duration(seconds)}")
+        total, done, activity = None, 0, self.at_first
+        after, facts = [_duration(seconds)], ""
+        if progress is not None:
+            total, done, activity, facts = progress.total, progress.done, progress.activity, progress.facts
+            after = [self._count(progress), *after, self._left(progress)]
         line = Table.grid(padding=(0, 2, 0, 0))
-        bar = ProgressBar(total=progress.total, completed=progress.done, width=20, pulse=progress.total is None)
-        after = (self._count(progress), _duration(seconds), self._left(progress))
-        line.add_row(Text(progress.activity), bar, *(Text(part) for part in after))
-        return Group(Text(self.title, style="bold"), line, *([Text(progress.facts)] if progress.facts else []))
+        bar = ProgressBar(total=total, completed=done, width=20, pulse=total is None)
+        line.add_row(bar, *(Text(part) for part in after))
+        title = Text.assemble((self.title, "bold"), f": {activity}")  # a line of its own: names may be long
+        return Group(title, line, *([Text(facts)] if facts else []))
 
     def _count(self, progress: Progress) -> str:
         return f"{progress.done}{'' if progress.total is None else f'/{progress.total}'} {progress.unit}"

@@ -1,6 +1,6 @@
 """Worlds, runs, results and comparisons as tables, and the figures of a comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,14 +8,15 @@ from elbert.errors import ElbertError
 from elbert.exact.frontier import Frontier, frontier_for_picture
 from elbert.experiments.compare import Comparison
 from elbert.experiments.results import BestPossible
-from elbert.experiments.run_folder import RunSummary
+from elbert.experiments.run_folder import RunSummary, coefficients_text
+from elbert.experiments.settings_in_use import SettingsInUse, overview
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
 from elbert.report.charts import Curve, Point, draw_curve, draw_scatter, point_of, read_curve
 from elbert.report.frontier import draw_frontier_line
-from elbert.report.style import draw_figure
-from elbert.tables import Column, Page, Table, columns, facts, interval, number
+from elbert.report.style import GREY, draw_figure
+from elbert.tables import Column, Page, Table, Toned, columns, facts, interval, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,23 +30,46 @@ BEST_MEANS = {
 }
 
 
+COLOURS = {"confirmed": "green", "refuted": "bold red", "not refuted": "yellow", "not estimable": "yellow"}
+COLOURS |= {"finished": "green", "failed": "bold red", "damaged": "bold red"} | dict.fromkeys(
+    ("running", "stopped", "interrupted", "killed"), "yellow"
+)
+
+
+def toned(word: str) -> str:
+    """A verdict or a status, in its colour where there are colours."""
+    return Toned(word, COLOURS.get(word, ""))
+
+
 def runs_page(runs: Sequence[RunSummary]) -> Page:
     """The runs with their status and results."""
     if not runs:
         return Page(("No runs here yet. `elbert train lending` makes one.",))
-    shown = (*columns("run", "env", "method"), Column("seeds", folds=True), Column("status"))
-    shown += columns("iteration", "seconds", "reward", "bias", right=True)
+    shown = (*columns("run", "env", "method"), *columns("coefficients", "seeds", folds=True), Column("status"))
+    shown += columns("seconds", "reward / step", "observed bias", right=True)
     notes = [f"{run.path}: {run.reason}" for run in runs if run.reason and run.status in ("failed", "damaged")]
     rows = []
     for run in runs:
         mark = "" if run.evaluated else " *"
         reward, bias = ("" if value is None else f"{number(value)}{mark}" for value in (run.reward, run.bias))
-        done = f"{run.iteration}/{run.iterations}", f"{run.seconds:.0f}"
-        seeds = ", ".join(map(str, run.seeds))
-        rows.append((str(run.path), run.env, run.method, seeds, run.status, *done, reward, bias))
+        at = "" if run.status in ("finished", "damaged") else f" at {run.iteration}/{run.iterations}"
+        status = Toned(run.status + at, COLOURS.get(run.status, ""))
+        varied = coefficients_text(run.coefficients), _ranges(run.seeds)
+        rows.append((str(run.path), run.env, run.method, *varied, status, f"{run.seconds:.0f}", reward, bias))
     if any(run.reward is not None and not run.evaluated for run in runs):
         notes.append("* of the last rollout in training, not of an evaluation")
-    return Page((Table(shown, tuple(rows)), *notes))
+    return Page((Table(shown, tuple(rows)).brief(), *notes))
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """Whole numbers, with those that follow one another as a range: "0-4, 7"."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1][1:] = [seed]
+        else:
+            parts.append([seed])
+    return ", ".join("-".join(map(str, part)) for part in parts)
 
 
 def result_page(result: Result) -> Page:
@@ -81,8 +105,13 @@ def _bias_rows(part: CriterionResult, *, several: bool, named: bool) -> list[tup
     notes += ["unreliable: too few episodes carry the demand of a group"] if bias.reliable is False else []
     rows = [(f"observed bias{of}", number(bias.estimate), ends if several else "", "; ".join(notes))]
     if bias.debiased is not None:
-        rows.append((f"debiased{of}", number(bias.debiased), "" if several else ends, ""))
+        rows.append((f"debiased{of}", number(bias.debiased), "" if several else ends, meaning(bias.debiased)))
     return rows
+
+
+def meaning(debiased: float) -> str:
+    """What a debiased value below 0 says."""
+    return "below 0: equal groups would differ more by chance" if debiased < 0 else ""
 
 
 def _limit_row(limit: LimitResult) -> tuple[str, ...]:
@@ -92,7 +121,7 @@ def _limit_row(limit: LimitResult) -> tuple[str, ...]:
     if limit.price is not None:
         notes.append(f"raising the limit by 0.01 would gain about {limit.price:.2g} reward per step")
     p_text = "" if p_value is None else f"p = {p_value:.2g}"
-    return f"bias <= {limit.max_bias:g}", limit.verdict, p_text, "; ".join(notes)
+    return f"bias <= {limit.max_bias:g}", toned(limit.verdict), p_text, "; ".join(notes)
 
 
 def _groups_table(part: CriterionResult, notion: str | None) -> Table:
@@ -110,13 +139,36 @@ def comparison_table(comparison: Comparison) -> Table:
     policies = comparison.policies
     named = [(policy.name, policy.method) for policy in policies]
     shown = (Column("run"), Column("method", detail=all(name == method for name, method in named)))
-    shown += columns("reward / step", "95 % interval", "of best", "bias", "95 % interval", right=True)
-    shown += (Column("rates", right=True, folds=True), Column("seconds", right=True))
-    rows = []
-    for names, policy in zip(named, policies, strict=True):
-        seconds = number(policy.result.train_seconds, 0, unknown="")
-        rows.append((*names, *levels(policy.result, policy.best), rates_of(policy.result), seconds))
-    return Table(shown, tuple(rows))
+    rows = tuple((*names, *_side_by_side(each.result, each.best)) for names, each in zip(named, policies, strict=True))
+    return Table((*shown, *LEVELS), rows)
+
+
+def sweep_page(results: Mapping[str, Result]) -> Page:
+    """The policies of one run by coefficient, each a mean over its seeds."""
+    first = next(iter(results.values()))
+    head = f"# {first.method} on {first.env}: {first.episodes} episodes of up to {first.horizon} steps"
+    over = f" for each of {len(first.singles)} seeds" if first.seeds else ""
+    rows = tuple((label, *_side_by_side(result, None)) for label, result in results.items())
+    table = Table((Column("coefficients"), *LEVELS), rows).brief()
+    return Page((head + over, table, "elbert compare RUN draws the trade-off between reward and bias."))
+
+
+LEVELS = (
+    *columns("reward / step", "95 % interval", "of best", "observed bias", "debiased", "95 % interval", right=True),
+    Column("limit"),
+    Column("rates", right=True, folds=True),
+    Column("seconds", right=True),
+)
+
+
+def _side_by_side(result: Result, best: BestPossible | None) -> tuple[str, ...]:
+    """The cells of `LEVELS`. The interval of the bias belongs to the number before it: over seeds the observed one."""
+    *reward, observed, ends = levels(result, best)
+    bias, limit = result.worst.bias, result.limit
+    debiased = "" if result.seeds or bias.debiased is None else number(bias.debiased)
+    verdict = "" if limit is None else toned(limit.verdict)
+    seconds = number(result.train_seconds, 0, unknown="")
+    return (*reward, observed, debiased, ends, verdict, rates_of(result), seconds)
 
 
 def levels(result: Result, best: BestPossible | None) -> tuple[str, ...]:
@@ -149,9 +201,24 @@ def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
     points = [point for policy in policies if (point := point_of(policy.name, policy.result)) is not None]
     if points:
         best = frontier_behind([(policy.result, policy.best) for policy in policies], points)
-        size = (5.5, 3.4 + 0.1 * len(points))
-        figures += draw_figure(lambda figure: draw_comparison(figure, points, env, best), size, folder / "scatter")
+        size, sweeps = (5.5, 3.4 + 0.1 * len(points)), _sweeps(comparison)
+
+        def draw(figure: "Figure") -> None:
+            draw_comparison(figure, points, env, best, sweeps=sweeps)
+
+        figures += draw_figure(draw, size, folder / "scatter")
     return [table, data, *figures]
+
+
+def _sweeps(comparison: Comparison) -> list[list[Point]]:
+    """The points of every run of several coefficients, in the order of these."""
+    sweeps: dict[Path, list[tuple[Any, Point]]] = {}
+    for policy in comparison.policies:
+        point = point_of(policy.name, policy.result)
+        if point is not None and policy.run is not None and policy.run.coefficients:
+            order = tuple(policy.run.coefficients.values())
+            sweeps.setdefault(policy.run.path, []).append((order, point))
+    return [[point for _, point in sorted(sweep, key=lambda each: each[0])] for sweep in sweeps.values()]
 
 
 def draw_curves(figure: "Figure", curves: dict[str, Curve], env: str) -> None:
@@ -164,10 +231,22 @@ def draw_curves(figure: "Figure", curves: dict[str, Curve], env: str) -> None:
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
-def draw_comparison(figure: "Figure", points: Sequence[Point], env: str, best: Frontier | None = None) -> None:
-    """Reward against bias of evaluated runs, with the front of those that no other beats and the best possible."""
+def draw_comparison(
+    figure: "Figure",
+    points: Sequence[Point],
+    env: str,
+    best: Frontier | None = None,
+    *,
+    sweeps: Sequence[Sequence[Point]] = (),
+) -> None:
+    """Reward against bias of evaluated runs, with the front of those that no other beats and the best possible.
+
+    The points of a sweep over coefficients are joined in the order of these.
+    """
     axes = figure.subplots()
-    draw_scatter(axes, points)
+    draw_scatter(axes, points, front=not sweeps)
+    for sweep in sweeps:
+        axes.plot([p.bias for p in sweep], [p.reward for p in sweep], color=GREY, lw=0.8, ls=":", zorder=1)
     if best is not None:
         draw_frontier_line(axes, best)
     axes.set_title(f"Evaluated in {env}")
@@ -225,9 +304,48 @@ def world_page(world: dict[str, Any]) -> Page:
     return Page((f"# {world['name']}  ({world['id']})\n", about, "", Table(shown, rows, ruled=False)))
 
 
+def settings_page(used: SettingsInUse) -> Page:
+    """The settings of one method in one environment, each with where it comes from."""
+    shown = (Column("setting"), Column("value", folds=True), Column("from"), Column("meaning", folds=True))
+    rows = [(each.name, _as_given(each.value), each.source, each.meaning) for each in used.settings]
+    rows += [(f"world: {each.name}", _as_given(each.value), each.source, each.meaning) for each in used.world]
+    protocol = used.evaluation
+    length = "" if protocol.horizon is None else f" of {protocol.horizon:,} steps"
+    notes = [f"Evaluated in {protocol.episodes:,} episodes{length} (--protocol default)."]
+    notes += [used.needs] if used.needs else []
+    return Page((f"# {used.method} on {used.env}, preset {used.preset}", Table(shown, tuple(rows)), *notes))
+
+
+def presets_table(preset: str, envs: Sequence[str] | None = None) -> Table:
+    """What a preset sets, by environment; what it leaves out has the default everywhere."""
+    settings = overview(preset, envs)
+    names = list(dict.fromkeys(env for row in settings.values() for env in row))
+    shown = (Column("setting"), *columns(*names, right=True))
+    cells = (
+        (name, *(_as_given(row[env].value) if env in row else "" for env in names)) for name, row in settings.items()
+    )
+    return Table(shown, tuple(cells))
+
+
+def presets_page(preset: str) -> Page:
+    """What a preset sets, by environment."""
+    note = (
+        "Other settings have their default everywhere. elbert presets ENV lists all settings of one environment and "
+        "where each comes from; own stands for your own environments, where alpha or max_bias has to be given."
+    )
+    return Page((f"# preset {preset}", presets_table(preset), note))
+
+
+def _as_given(value: Any) -> str:
+    """A setting as --set takes it."""
+    return f"[{_typed(value)}]" if isinstance(value, list | tuple) else _typed(value)
+
+
 def _typed(value: Any) -> str:
     """A default as it is typed; a table of numbers has a line for each row."""
     if isinstance(value, list | tuple):
         between = "\n" if value and isinstance(value[0], list | tuple) else ", "
         return between.join(_typed(entry) for entry in value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

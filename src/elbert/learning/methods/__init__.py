@@ -38,10 +38,13 @@ for _method in (ElbertPO, GPPO, RPPO, APPO):
     register(_method)
 
 
+ALIASES = {"ppo": GPPO.name}
+"""Other names of methods -> theirs."""
+
+
 def get_method(name: str) -> type[Method]:
-    """The class of the method of this name; an unknown one is refused with the nearest known."""
-    if name in METHODS:
-        return METHODS[name]
-    if name.lower() == "ppo":  # nearest by letters would be r-ppo, which is another baseline
-        raise InvalidInputError(f"No method is called {name!r}. Plain PPO is 'g-ppo'. Known: {', '.join(METHODS)}.")
-    raise unknown_name("method", name, METHODS)
+    """The class of the method of this name or alias; an unknown one is refused with the nearest known."""
+    known = name if name in METHODS else ALIASES.get(str(name).lower(), name)
+    if known not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    return METHODS[known]

@@ -1,0 +1,81 @@
+"""A gate for scripts: whether a limit on the bias is kept, as a verdict in words and an exit code."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, TypeAlias
+
+from elbert.errors import InvalidInputError
+from elbert.experiments.evaluate import Policy
+from elbert.experiments.results import least_favourable
+from elbert.experiments.run_folder import RunFolder
+from elbert.learning.result import LimitResult, Result, tested
+
+FailOn: TypeAlias = Literal["refuted", "unconfirmed", "never"]
+CONFIRMED, REFUTED, UNDETERMINED = 0, 1, 3
+"""Exit codes; 2 is wrong use."""
+NO_LIMIT = "--fail-on needs a limit to judge by. Give --max-bias."
+
+
+def with_limit(result: Result, max_bias: float) -> Result:
+    """The same evaluation with the verdict on this limit, whatever the policy was trained for.
+
+    It has to be a fresh one: what was read from a file no longer has the statistics that the test needs.
+    """
+    if result.limit is not None and result.limit.max_bias == max_bias:
+        return result
+
+    def judged(single: Result) -> Result:
+        if single.report is None:
+            raise InvalidInputError("The evaluation was read from a file. Evaluate again to test another limit.")
+        return replace(single, limit=LimitResult(**asdict(tested(single.report, max_bias))))
+
+    if not result.seeds:
+        return judged(result)
+    seeds = tuple(judged(single) for single in result.seeds)
+    return replace(result, seeds=seeds, limit=least_favourable([each.limit for each in seeds if each.limit]))
+
+
+def check_gate(fail_on: FailOn | None, *, limited: bool, evaluated: bool) -> None:
+    """Refuse a gate that could not judge, before anything is trained."""
+    if fail_on is not None and not limited:
+        raise InvalidInputError(NO_LIMIT)
+    if fail_on is not None and not evaluated:
+        raise InvalidInputError("--fail-on needs an evaluation to judge by. Leave --no-evaluate out.")
+
+
+def trained_with_limit(policy: Policy) -> bool:
+    """Whether a run was trained under a limit, which its evaluation tests."""
+    return isinstance(policy, RunFolder) and policy.config["settings"].get("max_bias") is not None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a script is told."""
+
+    code: int  # the exit code
+    text: str  # the same in words
+
+
+def gate(results: Sequence[Result], fail_on: FailOn = "unconfirmed") -> Gate:
+    """The verdict over all policies of these results: confirmed if it is for each, refuted if it is for one.
+
+    Everything else is undetermined, which passes only where `fail_on` says so, and never without a word.
+    """
+    limits = [single.limit for result in results for single in result.singles if single.limit is not None]
+    if not limits:
+        raise InvalidInputError(NO_LIMIT)
+    verdicts = {limit.verdict for limit in limits}
+    code = REFUTED if "refuted" in verdicts else CONFIRMED if verdicts == {"confirmed"} else UNDETERMINED
+    claim = f"bias <= {', '.join(f'{bound:g}' for bound in sorted({limit.max_bias for limit in limits}))}"
+    shares = f" for {sum(limit.verdict == 'refuted' for limit in limits)} of {len(limits)} policies"
+    several = len(limits) > 1
+    text = {
+        CONFIRMED: f"{claim} is confirmed{f' for all {len(limits)} policies' if several else ''}.",
+        REFUTED: f"{claim} is refuted{shares if several else ''}.",
+        UNDETERMINED: f"{claim} is undetermined: the episodes neither confirm nor refute it. Evaluate with more "
+        "episodes (--episodes).",
+    }[code]
+    passes = code == CONFIRMED or fail_on == "never" or (code == UNDETERMINED and fail_on == "refuted")
+    if passes and code != CONFIRMED:
+        text += f" It passes because of --fail-on {fail_on}."
+    return Gate(CONFIRMED if passes else code, f"Gate: {text}")
