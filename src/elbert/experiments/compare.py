@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import Rule
 from elbert.experiments.evaluate import Conditions, Policy, evaluate_policy
+from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
 from elbert.learning import Environment
 from elbert.learning.result import Result
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.progress import Progress, Tell, Watch, watched
+from elbert.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,11 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Policies in one environment."""
+class Comparison(Shown):
+    """Policies in one environment. `plot()` draws reward against bias, `plot(kind="curves")` their trainings."""
+
+    drawn_by: ClassVar[str] = "elbert.report.plots:plot_comparison"
+    page_by: ClassVar[str] = "elbert.report.pages:comparison_page"
 
     env: str
     policies: tuple[Compared, ...]
@@ -40,9 +45,7 @@ class Comparison:
         return {policy.name: policy.to_dict() for policy in self.policies}
 
 
-def compare(
-    policies: Mapping[str, Policy], *, env: Environment | None = None, progress: Tell = tell_nobody
-) -> Comparison:
+def compare(policies: Mapping[str, Policy], *, env: Environment | None = None, progress: Watch = "auto") -> Comparison:
     """Compare runs and rules by name in one environment; rules are evaluated in the world of the runs.
 
     Evaluations that runs keep are used, missing ones are made. A user's environment has to be given as `env`.
@@ -63,7 +66,7 @@ def compare(
             "the runs of one world."
         )
 
-    def compared(name: str, policy: Policy) -> Compared:
+    def compared(name: str, policy: Policy, progress: Tell) -> Compared:
         def tell(event: Progress) -> None:
             progress(replace(event, activity=f"evaluating {name}"))
 
@@ -75,4 +78,6 @@ def compare(
             result = policy.evaluation() or evaluate_policy(policy, conditions, progress=tell)
         return Compared(name, result, best_possible(result, world), policy if isinstance(policy, RunFolder) else None)
 
-    return Comparison(envs[0], tuple(compared(name, policy) for name, policy in policies.items()))
+    keep_compiled()
+    with watched(progress, f"comparing in {envs[0]}") as tell:
+        return Comparison(envs[0], tuple(compared(name, policy, tell) for name, policy in policies.items()))

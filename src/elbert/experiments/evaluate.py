@@ -9,12 +9,13 @@ from typing import NamedTuple, TypeAlias
 from elbert.envs import ENTRIES, get_entry
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import Rule
+from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.presets import OWN
 from elbert.experiments.results import over_seeds
 from elbert.experiments.run_folder import RunFolder
 from elbert.learning import Agent, Environment
 from elbert.learning.result import Result
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.progress import Progress, Tell, Watch, tell_nobody, watched
 
 Policy: TypeAlias = Rule | RunFolder  # what people name to have it evaluated
 
@@ -64,7 +65,7 @@ def evaluate(
     seed: int = 1,
     deterministic: bool = False,
     env: Environment | None = None,
-    progress: Tell = tell_nobody,
+    progress: Watch = "auto",
 ) -> Result:
     """Evaluate an agent or a rule by a protocol.
 
@@ -76,7 +77,7 @@ def evaluate(
         seed: seed of the episodes.
         deterministic: take the most probable action instead of sampling one.
         env: another environment than that of training.
-        progress: is told how many episodes are done.
+        progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `train`.
     """
     if not isinstance(policy, Agent | Rule):
         raise InvalidInputError(
@@ -86,7 +87,9 @@ def evaluate(
     conditions = Conditions(
         protocol=protocol, episodes=episodes, horizon=horizon, seed=seed, deterministic=deterministic, env=env
     )
-    return _evaluate_all([policy], conditions, progress)[0]
+    keep_compiled()
+    with watched(progress, f"evaluating {policy.about.method}") as tell:
+        return _evaluate_all([policy], conditions, tell)[0]
 
 
 def evaluate_policy(

@@ -11,14 +11,15 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from elbert.errors import InvalidInputError
-from elbert.experiments.run_metrics import MetricsFile, read_metrics
+from elbert.experiments.run_metrics import MetricsFile, read_history, read_metrics
 from elbert.files import (
     FileError,
     as_path,
@@ -173,7 +174,7 @@ class RunFolder:
         paths = self._agents()
         if not paths:
             raise FileError(f"{self.path} holds no agent yet.")
-        return [Agent.load(path) for path in paths]
+        return with_histories([Agent.load(path) for path in paths], self.path)
 
     def evaluation(self) -> Result | None:
         """The evaluation that is kept here, if it is of the policies that are here now."""
@@ -257,6 +258,11 @@ class RunSummary:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {**vars(self), "path": str(self.path), "seeds": list(self.seeds)}
+
+
+def with_histories(agents: Sequence[Agent], folder: Path) -> list[Agent]:
+    """The agents of a run, one per member, each with the history that the folder keeps, read when asked for."""
+    return [replace(agent, recorded=partial(read_history, folder, i)) for i, agent in enumerate(agents)]
 
 
 def find_runs(folder: Path) -> Iterator[RunSummary]:

@@ -1,8 +1,9 @@
 """A trained policy: it acts, is saved and loaded without running code, and is evaluated."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -12,11 +13,13 @@ from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Gaussian
 from elbert.learning.evaluation import Evaluable
+from elbert.learning.history import History
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.policy import Policy, act_from_key
 from elbert.learning.settings import Settings, settings_of
 from elbert.learning.simulators import Environment, Episodes, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
+from elbert.shown import Shown
 
 FORMAT = 2  # of agent files; format 1 kept the settings of all methods among the learner's
 DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "MultiCategorical": Categorical, "Gaussian": Gaussian}
@@ -41,8 +44,11 @@ class About:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class Agent(Evaluable):
+class Agent(Evaluable, Shown):
     """A policy with the networks behind it, made by `elbert.train` and `elbert.load`."""
+
+    drawn_by: ClassVar[str] = "elbert.report.plots:plot_agent"
+    page_by: ClassVar[str] = "elbert.report.plots:agent_page"
 
     about: About
     settings: Settings
@@ -50,6 +56,7 @@ class Agent(Evaluable):
     policy: Policy
     scale: Scale
     env: Environment | None = None  # where it was trained, as far as that is at hand
+    recorded: History | Callable[[], History] | None = None  # its training, or what reads it; None if neither is there
 
     def __post_init__(self) -> None:
         self.model = Model(self.settings, self.shape)
@@ -63,6 +70,16 @@ class Agent(Evaluable):
     def weights(self) -> Any:
         """What was learned by gradients."""
         return self.policy.weights
+
+    @property
+    def history(self) -> History:
+        """What every iteration of its training showed: `history["reward"]`, `.plot()`, `.to_pandas()`, ..."""
+        if self.recorded is None:
+            raise InvalidInputError(
+                "This agent has no history: it was read from a file of its own. Agents have one that come from "
+                "elbert.train, or from the folder of a run: elbert.load(FOLDER)."
+            )
+        return self.recorded() if callable(self.recorded) else self.recorded
 
     def predict(self, observation: Any, *, deterministic: bool = False) -> Any:
         """The action for an observation, or actions for a batch of them (the copies in front).

@@ -29,14 +29,22 @@ def read_curve(run: RunFolder) -> Curve:
 
 
 def smoothed(column: np.ndarray[Any, Any], part: float = SMOOTHED) -> np.ndarray[Any, Any]:
-    """Means over a window around every iteration, shorter at the ends. [iterations, members] -> same"""
+    """Means over a window around every iteration, shorter at the ends; NaN counts for nothing.
+
+    [iterations, members] -> same
+    """
     half = int(len(column) * part / 2)
     if half == 0:
         return column
-    sums = np.cumsum(np.concatenate([np.zeros((1, column.shape[1])), column]), axis=0)
     at = np.arange(len(column))
     low, high = np.maximum(at - half, 0), np.minimum(at + half + 1, len(column))
-    return (sums[high] - sums[low]) / (high - low)[:, None]
+
+    def in_window(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        sums = np.cumsum(np.concatenate([np.zeros((1, values.shape[1])), values]), axis=0)
+        return sums[high] - sums[low]
+
+    there = in_window(np.isfinite(column).astype(float))
+    return in_window(np.where(np.isfinite(column), column, 0.0)) / np.where(there, there, np.nan)
 
 
 def draw_curve(reward: "Axes", bias: "Axes", curve: Curve, i: int, label: str, *, part: float = 0.0) -> None:

@@ -48,14 +48,18 @@ def write_frontier(
     """
     data = folder / f"frontier-{found.env}.json"
     write_json(data, found.to_dict())
-    rules = [
-        Point(rule.rule.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if rule.bias is not None
-    ]
-    shown = [*points, *rules]
+    shown = [*points, *rule_points(found)]
     if not shown and not found.points:
         return [data]
     size, path = (5.8, 3.6 + 0.1 * len(shown)), folder / f"frontier-{found.env}"
     return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), size, path)]
+
+
+def rule_points(found: Frontier) -> list[Point]:
+    """The rules of a frontier whose groups can be compared."""
+    return [
+        Point(rule.rule.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if rule.bias is not None
+    ]
 
 
 def draw_frontier(

@@ -18,6 +18,9 @@ GROUP_HATCHES = ("", "///", "...", "xx", "\\\\\\", "++", "oo", "--")
 GROUP_MARKERS = ("o", "s", "^", "D", "v", "P", "h", "X")
 SERIES_LINES = ("-", "--", ":", "-.")
 
+METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": "elbert"}}
+"""By format: without dates, so that the same figure gives the same bytes."""
+
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -51,16 +54,28 @@ def _drawn(draw: Callable[["Figure"], None], size: tuple[float, float], layout: 
         yield figure
 
 
+def figure_of(draw: Callable[["Figure"], None], size: tuple[float, float]) -> "Figure":
+    """A figure that belongs to the caller and to no window; notebooks show it as a picture."""
+    with _drawn(draw, size, "constrained") as figure:
+        # Notebooks know pyplot's figures only, and pyplot would keep ours for ever.
+        figure._repr_png_ = lambda: _as_bytes(figure, "png")  # pyright: ignore[reportAttributeAccessIssue]
+        return figure
+
+
 def draw_figure(draw: Callable[["Figure"], None], size: tuple[float, float], path: Path) -> list[Path]:
     """Write a figure as PNG and SVG under this path with suffixes; the same figure gives the same bytes."""
     written = []
     with _drawn(draw, size, "constrained") as figure:
-        for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": "elbert"})):
-            buffer = BytesIO()
-            figure.savefig(buffer, format=suffix[1:], dpi=160, metadata=metadata)
-            written.append(path.with_name(path.name + suffix))
-            write_whole(written[-1], buffer.getvalue())
+        for kind in METADATA:
+            written.append(path.with_name(f"{path.name}.{kind}"))
+            write_whole(written[-1], _as_bytes(figure, kind))
     return written
+
+
+def _as_bytes(figure: "Figure", kind: str) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, format=kind, dpi=160, metadata=METADATA[kind])
+    return buffer.getvalue()
 
 
 def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float]) -> "np.ndarray[Any, Any]":
