@@ -19,7 +19,7 @@ from elbert.gym_ids import register_now_or_later
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from elbert import envs, exact, fairness, learning
+    from elbert import callbacks, envs, exact, fairness, learning
     from elbert.envs import (
         NotionVectorWrapper,
         NotionWrapper,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
-_ROOMS = ("envs", "exact", "fairness", "learning")
+_ROOMS = ("callbacks", "envs", "exact", "fairness", "learning")
 _HOMES = ("errors", "fairness", "envs", "learning", "exact.frontier", "experiments.evaluate", "experiments.train")
 """Modules that the other names come from, in the order in which they import each other."""
 
@@ -51,6 +51,7 @@ __all__ = [
     "SupplyDemandWrapper",
     "__version__",
     "benefit_report",
+    "callbacks",
     "check_env",
     "envs",
     "evaluate",

@@ -12,7 +12,7 @@ import numpy as np
 
 from elbert.errors import ElbertError
 from elbert.files import FileError, append_lines, read_text, write_whole
-from elbert.learning import Iteration, Metrics
+from elbert.learning import Iteration, Member, Metrics
 from elbert.learning.history import History
 
 NAME = "metrics.csv"
@@ -142,6 +142,11 @@ def rows_of(iteration: Iteration) -> list[dict[str, Any]]:
     ]
 
 
+def member_name(members: Sequence[Member], i: int) -> str:
+    """What tells a member from the others in logs; empty for the only one."""
+    return f"seed-{members[i].seed}-{i}" if len(members) > 1 else ""
+
+
 def metric_row(every: Metrics, member: int) -> dict[str, Any]:
     """One member's metrics as columns; groups and criteria are numbered from 0."""
     metrics = jax.tree.map(lambda values: np.asarray(values)[member], every)
@@ -172,10 +177,9 @@ class TensorBoard:
     def __call__(self, iteration: Iteration) -> None:
         """Add one iteration."""
         members = iteration.trainer.members
-        for i, member in enumerate(members):
+        for i in range(len(members)):
             if i not in self._writers:
-                folder = self._folder / f"seed-{member.seed}-{i}" if len(members) > 1 else self._folder
-                self._writers[i] = self._make(str(folder))
+                self._writers[i] = self._make(str(self._folder / member_name(members, i)))
             for name, value in metric_row(iteration.metrics, i).items():
                 if value is not None:
                     self._writers[i].add_scalar(name, value, iteration.steps)
