@@ -16,6 +16,7 @@ from elbert.learning.evaluation import Evaluable
 from elbert.learning.history import History
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.policy import Policy, act_from_key
+from elbert.learning.schedules import as_stored
 from elbert.learning.settings import Settings, settings_of
 from elbert.learning.simulators import Environment, Episodes, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
@@ -175,7 +176,7 @@ class Agent(Evaluable, Shown):
             if content["format"] != FORMAT:
                 raise FileError(f"{path} has format {content['format']}; this version of elbert reads 1 and {FORMAT}.")
             about = _with_tuples(content["about"])
-            settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
+            settings, shape = Settings.of(as_stored(content["settings"])), _shape_from_dict(content["shape"])
             weights = jax.eval_shape(Model(settings, shape).init, jax.random.key(0))
             template = weights, Moments.unseen(shape.observation), Scale.unit(shape.signals)
             weights, moments, scale = from_arrays(template, arrays)
