@@ -174,7 +174,9 @@ class RunFolder:
         paths = self._agents()
         if not paths:
             raise FileError(f"{self.path} holds no agent yet.")
-        return with_histories([Agent.load(path) for path in paths], self.path)
+        return [
+            replace(Agent.load(path), recorded=partial(read_history, self.path, _member_of(path))) for path in paths
+        ]
 
     def evaluation(self) -> Result | None:
         """The evaluation that is kept here, if it is of the policies that are here now."""
@@ -213,6 +215,11 @@ class RunFolder:
     def _checkpoints(self) -> list[Path]:
         """The latest first."""
         return sorted((self.path / "checkpoints").glob("[0-9]*.safetensors"), reverse=True)
+
+
+def _member_of(path: Path) -> int:
+    """The place of an agent among those of its run, from its file's name: agent-3 is the fourth."""
+    return int(path.stem.partition("-")[2] or 0)
 
 
 def _manifest(config: dict[str, Any]) -> dict[str, Any]:
@@ -258,11 +265,6 @@ class RunSummary:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {**vars(self), "path": str(self.path), "seeds": list(self.seeds)}
-
-
-def with_histories(agents: Sequence[Agent], folder: Path) -> list[Agent]:
-    """The agents of a run, one per member, each with the history that the folder keeps, read when asked for."""
-    return [replace(agent, recorded=partial(read_history, folder, i)) for i, agent in enumerate(agents)]
 
 
 def find_runs(folder: Path) -> Iterator[RunSummary]:

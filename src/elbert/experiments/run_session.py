@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,8 +19,8 @@ import numpy as np
 from elbert.errors import ElbertError
 from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.resolve import check_same_run
-from elbert.experiments.run_folder import RunFolder, only_writer, with_histories
-from elbert.experiments.run_metrics import history_of, read_metrics, rows_of
+from elbert.experiments.run_folder import RunFolder, only_writer
+from elbert.experiments.run_metrics import history_of, read_history, read_metrics, rows_of
 from elbert.files import FileError
 from elbert.learning import Agent, Callback, DivergedError, Iteration, Metrics, Trainer
 from elbert.progress import Progress, Tell
@@ -141,7 +142,7 @@ class RunSession:
                 f"Stopped after the training had ended. Its policy is in {out}; `elbert evaluate` evaluates it.",
                 self._signals[0],
             )
-        return with_histories(agents, out)
+        return [replace(agent, recorded=partial(read_history, out, i)) for i, agent in enumerate(agents)]
 
     def _tell(self, iteration: Iteration) -> bool:
         """Tell everybody about an iteration; returns whether a callback wants to stop."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from elbert.report.style import GREY, GROUP_COLOURS, GROUP_MARKERS, figure_of
+from elbert.report.style import GREY, GROUP_COLOURS, GROUP_MARKERS, figure_of, plain
 from elbert.tables import number
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _draw(figure: "Figure", shown: Any) -> None:
     panels = figure.subplots(len(shown.criteria), 1, squeeze=False, sharex=True)[:, 0]
     for axes, part in zip(panels, shown.criteria, strict=True):
         draw_groups(axes, part)
-    panels[-1].set_xlabel(f"rate, {interval_words(shown)}")
+    panels[-1].set_xlabel(f"rate; line: {interval_words(shown)}; grey: observed bias")
 
 
 def interval_words(shown: "BenefitReport | Result") -> str:
@@ -48,7 +48,7 @@ def draw_groups(axes: "Axes", part: "CriterionBenefit | CriterionResult") -> Non
     if part.bias.estimate is not None and compared:
         axes.axvspan(min(compared), max(compared), color=GREY, alpha=0.18, lw=0, zorder=1)
     bias = number(part.bias.estimate, unknown="not estimable")
-    axes.set_title(f"{part.criterion}: observed bias {bias}")
-    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
+    axes.set_title(f"{plain(part.criterion)}: observed bias {bias}")
+    axes.set_yticks(range(len(names)), [plain(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.margins(x=0.04)

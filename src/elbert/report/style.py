@@ -1,6 +1,7 @@
 """One look for all figures: Okabe and Ito's colours, and hatches and markers that say the same in greyscale."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -85,6 +86,29 @@ def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float]) -> 
     with _drawn(draw, size) as figure:
         figure.canvas.draw()
         return np.array(figure.canvas.buffer_rgba())[..., :3].copy()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def plain(text: str) -> str:
+    """A text from data as a label: a dollar is no formula, and a legend leaves out what begins with an underscore."""
+    return text.replace("$", r"\$") if not text.startswith("_") else "\u200b" + text.replace("$", r"\$")
+
+
+def series_styles(labels: Sequence[str]) -> list[dict[str, Any]]:
+    """The looks of several series. Where their labels differ in one number, as alpha does, colours follow its order."""
+    styles = [series_style(i) for i in range(len(labels))]
+    parts = [re.split(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", label) for label in labels]  # text and numbers in turn
+    if len(labels) < 2 or len({tuple(part[::2]) for part in parts}) != 1:
+        return styles
+    varying = [values for values in zip(*(part[1::2] for part in parts), strict=True) if len(set(values)) > 1]
+    if len(varying) != 1:
+        return styles
+    import matplotlib as mpl
+
+    values = [float(value) for value in varying[0]]
+    places = [sorted(set(values)).index(value) / (len(set(values)) - 1) for value in values]
+    return [
+        look | {"color": mpl.colormaps["viridis"](0.82 * (1 - at))} for look, at in zip(styles, places, strict=True)
+    ]
 
 
 def series_style(i: int) -> dict[str, Any]:
