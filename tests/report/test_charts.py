@@ -5,7 +5,15 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from elbert.report.charts import Point, curve_legend, draw_levels, draw_scatter, enlarge_crowd, marks_explained
+from elbert.report.charts import (
+    Point,
+    curve_legend,
+    draw_levels,
+    draw_scatter,
+    enlarge_crowd,
+    marks_explained,
+    unit_of_steps,
+)
 from elbert.report.style import GROUP_COLOURS, plain, series_styles
 
 
@@ -68,8 +76,16 @@ def curve_band():
     left, right = Figure().subplots(1, 2)
     draw_levels(left, right, {"a": curve(3)})
     vertices = left.collections[0].get_paths()[0].vertices
-    at = vertices[np.isclose(vertices[:, 0], 40 / 1e6), 1]
+    at = vertices[np.isclose(vertices[:, 0], 40.0), 1]
     return at.min(), at.max()
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(2e6, (1e6, "million steps")), (999_999, (1e3, "thousand steps")), (80, (1, "steps")), (0, (1, "steps"))],
+)
+def test_short_trainings_are_not_counted_in_millions(most, expected):
+    assert unit_of_steps(most) == expected
 
 
 def test_the_front_is_named_where_it_is_a_line():
@@ -112,4 +128,4 @@ def test_bars_and_hollow_marks_are_explained_where_there_are_some():
     sure, unsure = Point("a", 0.1, 1.0), Point("a", 0.1, 1.0, (0.0, 0.2), None)
     assert marks_explained([sure]) is None
     assert marks_explained([sure, unsure]) == "bars: 95 % intervals"
-    assert marks_explained([unsure], [sure]) == "bars: 95 % intervals; hollow: published"
+    assert marks_explained([unsure], [sure]) == "bars: 95 % intervals\nhollow: published"

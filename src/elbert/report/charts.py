@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Curve: TypeAlias = dict[str, np.ndarray[Any, Any]]  # metrics by name, [iterations, members] each
+STEP_UNITS = ((1e6, "million steps"), (1e3, "thousand steps"), (1, "steps"))
 MANY = 4  # points from which on a crowd can be told from those outside
 FLATTENED = 1 / 4  # of the height: a crowd in less than this is enlarged
 SMOOTHED = 1 / 40  # part of the training over which a curve in a small panel is averaged
@@ -54,8 +55,9 @@ def draw_levels(reward: "Axes", bias: "Axes", curves: Mapping[str, Curve]) -> No
 
     Of several seeds: the mean, and a band from the lowest to the highest seed. Of one: the rollouts faintly behind.
     """
+    unit, steps_label = unit_of_steps(max((float(curve["steps"].max()) for curve in curves.values()), default=0.0))
     for (label, curve), look in zip(curves.items(), series_styles(list(curves)), strict=True):
-        steps = curve["steps"].mean(axis=1) / 1e6
+        steps = curve["steps"].mean(axis=1) / unit
         marks = {"markevery": max(1, len(steps) // 8), "markersize": 4}
         for axes, column in ((reward, "reward"), (bias, "bias")):
             values = smoothed(curve[column])
@@ -65,8 +67,13 @@ def draw_levels(reward: "Axes", bias: "Axes", curves: Mapping[str, Curve]) -> No
             else:
                 axes.plot(steps, curve[column][:, 0], color=look["color"], alpha=0.3, lw=0.6, zorder=1)
     for axes in (reward, bias):
-        axes.set_xlabel("million steps")
+        axes.set_xlabel(steps_label)
     bias.set_ylim(bottom=0)
+
+
+def unit_of_steps(most: float) -> tuple[float, str]:
+    """How many steps an axis up to this many counts as one, and what it is called."""
+    return next((unit, label) for unit, label in STEP_UNITS if most >= unit or unit == 1)
 
 
 def curve_legend(axes: "Axes", curves: Iterable[Curve]) -> tuple[list[Any], list[str]]:
@@ -153,7 +160,7 @@ def enlarge_crowd(axes: "Axes", points: Sequence[Point], highest: float = -math.
 def marks_explained(points: Sequence[Point], theirs: Sequence[Point] = ()) -> str | None:
     """The title of a scatter's legend: what bars and hollow marks are; None where there are neither."""
     bars = any(point.bias_ci is not None or point.reward_ci is not None for point in points)
-    return "; ".join(["bars: 95 % intervals"] * bars + ["hollow: published"] * bool(theirs)) or None
+    return "\n".join(["bars: 95 % intervals"] * bars + ["hollow: published"] * bool(theirs)) or None
 
 
 def draw_scatter(axes: "Axes", points: Sequence[Point], *, theirs: Sequence[Point] = (), front: bool = True) -> None:

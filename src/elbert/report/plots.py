@@ -11,7 +11,7 @@ from elbert.experiments.compare import Comparison
 from elbert.frames import Frame
 from elbert.learning import Agent
 from elbert.learning.history import History
-from elbert.report.charts import Point, point_of, read_curve, smoothed
+from elbert.report.charts import Point, point_of, read_curve, smoothed, unit_of_steps
 from elbert.report.frontier import draw_frontier, rule_points
 from elbert.report.pages import draw_comparison, draw_curves, frontier_behind
 from elbert.report.style import INK, figure_of
@@ -37,14 +37,15 @@ def plot_history(history: History, *, columns: Sequence[str] = ("reward", "bias"
     names = [columns] if isinstance(columns, str) else list(columns)
     if not 0 <= smooth <= 1:
         raise InvalidInputError(f"smooth is {smooth!r}. Give a part of the training, from 0 to 1.")
-    steps = np.asarray(history["steps"]) / 1e6
+    unit, label = unit_of_steps(max(history["steps"]))
+    steps = np.asarray(history["steps"]) / unit
 
     def draw(figure: "Figure") -> None:
         panels = figure.subplots(1, len(names), squeeze=False)[0]
         for axes, name in zip(panels, names, strict=True):
             values = np.asarray(history[name], float)  # None becomes NaN
             axes.plot(steps, smoothed(values[:, None], smooth)[:, 0], color=INK, lw=1.3)
-            axes.set(title=name, xlabel="million steps")
+            axes.set(title=name, xlabel=label)
 
     for name in names:
         history[name]  # an unknown one is refused before anything is drawn
