@@ -113,7 +113,7 @@ def test_training_and_evaluation_are_shown_where_somebody_looks(monkeypatch):
     rule = get_rule("rule:lending/thresholds-2-1")
     elbert.evaluate(rule, episodes=2, horizon=20)
     elbert.frontier("lending", max_bias=[None], horizon=5, rules=False)
-    assert titles == ["evaluating rule:lending/thresholds-2-1", "frontier of lending"]
+    assert titles == ["rule:lending/thresholds-2-1", "frontier of lending"]
 
 
 def test_notebooks_show_results_as_tables_without_markup_from_data():

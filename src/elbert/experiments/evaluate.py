@@ -88,7 +88,7 @@ def evaluate(
         protocol=protocol, episodes=episodes, horizon=horizon, seed=seed, deterministic=deterministic, env=env
     )
     keep_compiled()
-    with watched(progress, f"evaluating {policy.about.method}") as tell:
+    with watched(progress, policy.about.method) as tell:
         return _evaluate_all([policy], conditions, tell)[0]
 
 
