@@ -21,7 +21,7 @@ from elbert.gym_ids import register_now_or_later
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from elbert import envs, exact, fairness, learning
+    from elbert import callbacks, envs, exact, fairness, learning
     from elbert.envs import (
         NotionVectorWrapper,
         NotionWrapper,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
-_ROOMS = ("envs", "exact", "fairness", "learning")
+_ROOMS = ("callbacks", "envs", "exact", "fairness", "learning")
 _HOMES = (
     *("errors", "fairness", "envs", "learning", "exact.frontier"),
     *(f"experiments.{module}" for module in ("run_folder", "evaluate", "compare", "train")),
@@ -58,6 +58,7 @@ __all__ = [
     "SupplyDemandWrapper",
     "__version__",
     "benefit_report",
+    "callbacks",
     "check_env",
     "compare",
     "envs",

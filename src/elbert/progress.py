@@ -1,8 +1,12 @@
 """How far a piece of work is: the one thing that displays and callbacks are told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+
+from elbert.errors import InvalidInputError
+from elbert.shown import named
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,9 @@ class Progress:
 
 
 Tell: TypeAlias = Callable[[Progress], None]  # is called with every `Progress`
+Watch: TypeAlias = Tell | Literal["auto"] | bool | None
+"""Who is told how far work is: a function; "auto" for a display in terminals and notebooks; True for lines elsewhere
+too; None or False for nobody."""
 
 
 def tell_nobody(progress: Progress) -> None:
@@ -28,3 +35,20 @@ def tell_nobody(progress: Progress) -> None:
 def counting(tell: Tell, activity: str, unit: str, total: int | None = None) -> Callable[[int], None]:
     """A function of the number done that tells a `Progress`: for workers that only count."""
     return lambda done: tell(Progress(activity, done, total, unit))
+
+
+@contextmanager
+def watched(progress: Watch, title: str) -> Iterator[Tell]:
+    """The function to be told how far work is, while it is done; a display shows it under the title."""
+    if progress is None or progress is False:
+        yield tell_nobody
+    elif callable(progress):
+        yield progress
+    elif progress is True or progress == "auto":
+        with named("elbert.report.notebooks:display")(title, always=progress is True) as tell:
+            yield tell
+    else:
+        raise InvalidInputError(
+            f"progress is {progress!r}. Give 'auto' (a display in terminals and notebooks), True (lines elsewhere "
+            "too), None, or a function of an elbert.progress.Progress."
+        )

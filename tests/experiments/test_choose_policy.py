@@ -154,9 +154,9 @@ def test_a_limit_that_was_never_felt_is_said(caplog):
 def test_judging_a_users_environment_takes_no_more_steps_than_training(at, tmp_path, monkeypatch):
     asked, evaluate = [], choose_policy.evaluate
 
-    def counted(one, *, episodes, seed):
+    def counted(one, *, episodes, **how):
         asked.append(episodes)
-        return evaluate(one, episodes=episodes, seed=seed)
+        return evaluate(one, episodes=episodes, **how)
 
     def interrupt(progress):
         if progress.iteration == at:

@@ -189,6 +189,7 @@ EFFECTS: list[tuple[str, dict[str, Any]]] = [
             ("scale_values", False),
             ("normalise_observations", False),
             ("anneal", "none"),
+            ("anneal", "cosine"),
             ("eta_discount", 0.5),
             ("epochs", 2),
             ("minibatch", 12),

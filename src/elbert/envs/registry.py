@@ -5,11 +5,11 @@
 makes a world known to `make_world`, to the command line, and to `gymnasium.make` and `gymnasium.make_vec`.
 """
 
+import importlib
 import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import gymnasium
@@ -22,6 +22,7 @@ from elbert.envs.parameters import plain_parameters
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, did_you_mean, unknown_name
 from elbert.gym_ids import IDS, register_id
+from elbert.shown import named
 
 
 class Parameter(NamedTuple):
@@ -63,8 +64,7 @@ class Entry:
         """The function that draws a state in this mode, if there is one."""
         if not isinstance(self.draw, str):
             return self.draw
-        module, _, function = self.draw.partition(":")
-        return None if render_mode is None else getattr(import_module(module), function)
+        return None if render_mode is None else named(self.draw)
 
     def check(self) -> None:
         """Refuse an entry that could never be made."""
@@ -200,7 +200,7 @@ def find_world(name: str) -> Entry | None:
     module, _, identifier = name.rpartition(":")
     try:
         if module:
-            import_module(module)
+            importlib.import_module(module)
         gymnasium.spec(identifier)
     except (gymnasium.error.Error, ImportError) as error:
         raise InvalidInputError(

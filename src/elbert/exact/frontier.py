@@ -7,7 +7,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from elbert.errors import InvalidInputError
 from elbert.exact.attention import NoStoredPricesError
 from elbert.exact.rules import PREFIX, get_rule
 from elbert.exact.world_frontiers import FrontierPoint, open_frontier
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.progress import Progress, Watch, watched
+from elbert.shown import Shown
 
 LIMITS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, None)
 """Limits on the bias if none are given; None is no limit."""
@@ -39,8 +40,11 @@ class RulePoint:
 
 
 @dataclass(frozen=True)
-class Frontier:
-    """The most reward within each limit on the bias, and rules to compare with."""
+class Frontier(Shown):
+    """The most reward within each limit on the bias, and rules to compare with. `plot()` draws it."""
+
+    drawn_by: ClassVar[str] = "elbert.report.plots:plot_frontier"
+    page_by: ClassVar[str] = "elbert.report.frontier:frontier_page"
 
     env: str
     horizon: int
@@ -67,7 +71,7 @@ def frontier(
     max_bias: float | Sequence[float | None] | None = LIMITS,
     horizon: int | None = None,
     rules: bool = True,
-    progress: Tell = tell_nobody,
+    progress: Watch = "auto",
     **parameters: Any,
 ) -> Frontier:
     """max reward subject to bias <= max_bias, for every max_bias.
@@ -77,7 +81,8 @@ def frontier(
         max_bias: a limit on the bias or several; None for no limit.
         horizon: steps of an episode; by default those over which policies are evaluated.
         rules: whether to show simple rules as well.
-        progress: is told how many limits are solved; attention's take seconds each.
+        progress: "auto" shows a display in terminals and notebooks, True lines elsewhere too, None nothing. A function
+            is told how many limits are solved.
         parameters: of the world.
     """
     name = get_entry(env).name
@@ -85,9 +90,10 @@ def frontier(
     known = open_frontier(name, horizon, parameters)
     points: list[FrontierPoint] = []
     if known.point is not None:
-        for limit in limits:
-            points.append(known.point(limit))
-            progress(Progress("solving", len(points), len(limits), "limits"))
+        with watched(progress, f"frontier of {name}") as tell:
+            for limit in limits:
+                points.append(known.point(limit))
+                tell(Progress("solving", len(points), len(limits), "limits"))
     shown = dict.fromkeys(known.rules(limits)) if rules else ()
     compared = tuple(point for rule in shown if (point := _rule_point(name, rule, known.world)))
     return Frontier(name, int(known.world.horizon), known.exact, tuple(points), rules=compared, note=known.note)
@@ -125,7 +131,7 @@ def frontier_for_picture(env: str, horizon: int | None, biases: Sequence[float],
     limits = [round(right * i / DRAWN, 4) for i in range(DRAWN + 1)]
     if len(known.world.benefit.criteria) > 1:
         limits = sorted({_rounded_up(bias, known.parts) for bias in biases})
-    return frontier(env, max_bias=limits, horizon=horizon, rules=False, **parameters)
+    return frontier(env, max_bias=limits, horizon=horizon, rules=False, progress=None, **parameters)
 
 
 def _checked_limits(max_bias: float | Sequence[float | None] | None) -> tuple[float | None, ...]:

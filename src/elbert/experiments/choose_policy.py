@@ -58,7 +58,7 @@ class Candidates:
                 if stop():
                     return None
                 tell(done)
-                judged.append((agent, evaluate(agent, episodes=self._episodes(), seed=SEED)))
+                judged.append((agent, evaluate(agent, episodes=self._episodes(), seed=SEED, progress=None)))
                 done += 1
             best.append(_best(judged).replaced(train_seconds=self.trainer.seconds))
         tell(done)

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import gymnasium
 
@@ -11,19 +10,20 @@ from elbert.envs import find_world
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import Rule, is_rule
 from elbert.experiments.evaluate import USUAL, Conditions, Policy, as_policy, evaluate_policy
+from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.sweeps import by_coefficient
 from elbert.learning import Agent, Environment, Evaluable, ForeignPolicy
 from elbert.learning.result import Result
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.progress import Progress, Tell, Watch, watched
+from elbert.shown import Shown
 from elbert.tables import as_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 TEXT_WIDTH = 120  # columns of plain text: a comparison is wide
-PAGES = "elbert.report.pages"  # draws comparisons, and comes after this room
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,14 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Policies in one environment. `print(comparison)` shows a table; `comparison["name"]` is one of the results."""
+class Comparison(Shown):
+    """Policies in one environment. `print(comparison)` shows a table; `comparison["name"]` is one of the results.
+
+    `plot()` draws reward against bias, `plot(kind="curves")` the trainings.
+    """
+
+    drawn_by: ClassVar[str] = "elbert.report.plots:plot_comparison"
+    page_by: ClassVar[str] = "elbert.report.pages:comparison_page"
 
     env: str
     policies: tuple[Compared, ...]
@@ -66,11 +72,11 @@ class Comparison:
 
     def __rich__(self) -> "RenderableType":
         """The table for a rich console."""
-        return import_module(PAGES).comparison_page(self)
+        return self._page()
 
     def __str__(self) -> str:
         """The table as plain text."""
-        return as_text(import_module(PAGES).comparison_page(self), TEXT_WIDTH)
+        return as_text(self._page(), TEXT_WIDTH)
 
 
 def compare(
@@ -83,7 +89,7 @@ def compare(
     deterministic: bool = False,
     protocol: str = "default",
     horizon: int | None = None,
-    progress: Tell = tell_nobody,
+    progress: Watch = "auto",
 ) -> Comparison:
     """Evaluate several policies in one environment and put their results side by side.
 
@@ -91,8 +97,8 @@ def compare(
         print(comparison)
 
     Without `env` it is the one that the agents were trained in, where rules and policies from elsewhere are put too.
-    An evaluation that a run keeps is used if nothing else than the usual one is asked for. What was trained with several
-    coefficients is compared by coefficient.
+    An evaluation that a run keeps is used if nothing else than the usual one is asked for. What was trained with
+    several coefficients is compared by coefficient.
 
     Args:
         policies: by name, whatever `elbert.evaluate` takes: agents, lists of agents (one for each seed), rules, paths
@@ -104,7 +110,7 @@ def compare(
         deterministic: take most probable actions instead of sampling.
         protocol: "default" or "paper".
         horizon: steps of an episode in a named world.
-        progress: is told how many episodes are done.
+        progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `train`.
     """
     if not isinstance(policies, Mapping):
         raise InvalidInputError(
@@ -125,7 +131,7 @@ def compare(
     homes = {name: _home(policy) for name, policy in subjects.items()}
     meeting = _common(subjects, homes) if env is None else _given(env)
 
-    def compared(name: str, policy: Policy) -> Compared:
+    def compared(name: str, policy: Policy, progress: Tell) -> Compared:
         def tell(event: Progress) -> None:
             progress(replace(event, activity=f"evaluating {name}"))
 
@@ -142,7 +148,9 @@ def compare(
         result = result or evaluate_policy(policy, asked, progress=tell)
         return Compared(name, result, best_possible(result, where.world), run)
 
-    results = tuple(compared(name, policy) for name, policy in subjects.items())
+    keep_compiled()
+    with watched(progress, f"comparing in {meeting.name}" if meeting.name else "comparing") as tell:
+        results = tuple(compared(name, policy, tell) for name, policy in subjects.items())
     return Comparison(results[0].result.env, results)
 
 

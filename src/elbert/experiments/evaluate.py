@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, TypeAlias
 from elbert.envs import ENTRIES, find_world
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import get_rule, is_rule
+from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.presets import OWN
 from elbert.experiments.results import over_seeds
 from elbert.experiments.run_folder import RunFolder
 from elbert.files import as_path
 from elbert.learning import Agent, Environment, Evaluable, ForeignPolicy
 from elbert.learning.result import Result
-from elbert.progress import Progress, Tell, tell_nobody
+from elbert.progress import Progress, Tell, Watch, tell_nobody, watched
 
 Policy: TypeAlias = Evaluable | RunFolder | Sequence[Agent]
 """What is evaluated: one policy, or those of several seeds."""
@@ -69,7 +70,7 @@ def evaluate(
     deterministic: bool = False,
     protocol: str = "default",
     horizon: int | None = None,
-    progress: Tell = tell_nobody,
+    progress: Watch = "auto",
 ) -> Result:
     """Let a policy act in fresh episodes: its reward, every group's benefit rate, and the bias, with intervals.
 
@@ -94,7 +95,7 @@ def evaluate(
         deterministic: take the most probable action instead of sampling one.
         protocol: "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
         horizon: steps of an episode in a named world, in place of the protocol's.
-        progress: is told how many episodes are done.
+        progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `train`.
     """
     conditions = Conditions(
         protocol=protocol,
@@ -105,7 +106,9 @@ def evaluate(
         env=env,
         max_bias=max_bias,
     )
-    return evaluate_policy(as_policy(policy), conditions, progress=progress)
+    keep_compiled()
+    with watched(progress, "elbert") as tell:
+        return evaluate_policy(as_policy(policy), conditions, progress=tell)
 
 
 def as_policy(policy: Any) -> Policy:

@@ -1,4 +1,4 @@
-"""Compiled functions are kept between commands, so that the second command starts at once."""
+"""Compiled functions are kept between processes, so that the second command or script starts at once."""
 
 import os
 from importlib.metadata import version

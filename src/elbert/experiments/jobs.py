@@ -135,6 +135,7 @@ def do_job(job: Job, folder: Path, callbacks: Sequence[Callback] = ()) -> None:
         out=path,
         resume=True,
         callbacks=callbacks,
+        progress=None,
         **job.request.given,
     )
     evaluate_policy(RunFolder(path), Conditions(episodes=job.episodes), agents=agents, keep=True)

@@ -11,14 +11,15 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from elbert.errors import InvalidInputError
-from elbert.experiments.run_metrics import MetricsFile, read_metrics
+from elbert.experiments.run_metrics import MetricsFile, read_history, read_metrics
 from elbert.files import (
     FileError,
     as_path,
@@ -42,7 +43,7 @@ PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 REMEDIES = {  # for a file that was edited
     "config.json": (
         "Put the original back, or train again in another folder. A run of elbert 0.1.0 has no digests: read it "
-        "with that version, or load its agent by itself (elbert.load)."
+        "with that version."
     ),
     "manifest.json": "Remove it and go on with --resume (resume=True in Python), which writes it again.",
     "evaluation.json": "Remove it; `elbert evaluate` makes it again.",
@@ -200,7 +201,9 @@ class RunFolder:
         paths = self._agents()
         if not paths:
             raise FileError(f"{self.path} holds no agent yet.")
-        return [Agent.load(path) for path in paths]
+        return [
+            replace(Agent.load(path), recorded=partial(read_history, self.path, _member_of(path))) for path in paths
+        ]
 
     def evaluation(self) -> Result | None:
         """The evaluation that is kept here, if it is of the policies that are here now."""
@@ -263,6 +266,11 @@ def coefficients_text(coefficients: Mapping[str, Any]) -> str:
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     return ", ".join(f"{name}={text(value)}" for name, value in coefficients.items())
+
+
+def _member_of(path: Path) -> int:
+    """The place of an agent among those of its run, from its file's name: agent-3 is the fourth."""
+    return int(path.stem.partition("-")[2] or 0)
 
 
 def _manifest(config: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""The metrics of a run, metrics.csv: a row per iteration and seed. A torn last iteration is left out."""
+"""The metrics of a run, in memory and in metrics.csv: a row per iteration and seed. A torn last one is left out."""
 
 import csv
 import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import numpy as np
 
 from elbert.errors import ElbertError
 from elbert.files import FileError, append_lines, read_text, write_whole
-from elbert.learning import Iteration, Metrics
+from elbert.learning import Iteration, Member, Metrics
+from elbert.learning.history import History
 
 NAME = "metrics.csv"
 NEEDED = ("iteration", "steps", "seed", "reward", "bias", "episodes")  # without which the file is damaged
+WHOLE = ("iteration", "steps", "seed", "episodes")  # columns of whole numbers
 
 
 class MetricsFile:
@@ -25,15 +29,9 @@ class MetricsFile:
 
     def record(self, iteration: Iteration) -> None:
         """Add an iteration, in memory; `write` writes it."""
-        for i, member in enumerate(iteration.trainer.members):
-            head = {
-                "iteration": iteration.iteration,
-                "steps": iteration.steps,
-                "seconds": round(iteration.seconds, 3),
-                "seed": member.seed,
-                **member.coefficients,
-            }
-            self._unwritten.append(head | metric_row(iteration.metrics, i))
+        self._unwritten += [
+            {name: "" if value is None else value for name, value in row.items()} for row in rows_of(iteration)
+        ]
 
     def write(self) -> None:
         """Add the rows that are not in the file yet."""
@@ -64,11 +62,48 @@ def read_metrics(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
     Coefficients in which members differ are left out: they are settings, and some of them are lists.
     """
     path = folder / NAME
+    cells, coefficients, members = _read_cells(path)
+    with _damaged(path):
+        return {
+            name: np.asarray([float(cell) if cell else np.nan for cell in column]).reshape(-1, members)
+            for name, column in cells.items()
+            if name not in coefficients
+        }
+
+
+def read_history(folder: Path, member: int) -> History:
+    """The rows of one member of a run, from 0."""
+    path = folder / NAME
+    cells, coefficients, members = _read_cells(path)
+    if not cells:
+        raise FileError(f"{path} holds no iteration. Wait for the run's first ones, or look for the run's folder.")
+    with _damaged(path):
+        rows = list(zip(*cells.values(), strict=True))[member::members]
+        readers = [_value if name in coefficients else _number for name in cells]
+        return history_of(
+            {name: read(cell) for name, read, cell in zip(cells, readers, row, strict=True)} for row in rows
+        )
+
+
+def history_of(rows: Iterable[Mapping[str, Any]]) -> History:
+    """From the rows of one member. A coefficient that is no number, such as a list, becomes text."""
+    rows = list(rows)
+    plain = int | float | None
+    kinds = {
+        name: int if name in WHOLE else float if isinstance(value, plain) else str
+        for name, value in (rows[0] if rows else {}).items()
+    }
+    typed = [{name: None if row[name] is None else kind(row[name]) for name, kind in kinds.items()} for row in rows]
+    return History.of_rows(typed, kinds)
+
+
+def _read_cells(path: Path) -> tuple[dict[str, tuple[str, ...]], Sequence[str], int]:
+    """The columns as text, the names of coefficients among them, and the number of members."""
     text = read_text(path) if path.exists() else ""
-    try:
+    with _damaged(path):
         lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
         if len(lines) < 2:
-            return {}
+            return {}, (), 1
         header, rows = lines[0], lines[1:]
         missing = [name for name in NEEDED if name not in header]
         if missing:
@@ -76,14 +111,40 @@ def read_metrics(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
         members = sum(row[0] == rows[0][0] for row in rows)
         rows = rows[: len(rows) // members * members]
         cells = dict(zip(header, zip(*rows, strict=True), strict=True))
-        coefficients = header[header.index("seed") + 1 : header.index("reward")]
-        return {
-            name: np.asarray([float(cell) if cell else np.nan for cell in column]).reshape(-1, members)
-            for name, column in cells.items()
-            if name not in coefficients
-        }
+        return cells, header[header.index("seed") + 1 : header.index("reward")], members
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (ValueError, IndexError, csv.Error) as error:
         raise FileError(f"{path} is damaged ({error}). Move it away to go on without its rows.") from error
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
+def _value(cell: str) -> Any:
+    """A coefficient: a number, or text as it stands."""
+    with suppress(ValueError):
+        return float(cell)
+    return cell
+
+
+def rows_of(iteration: Iteration) -> list[dict[str, Any]]:
+    """An iteration as a row for each member; None where a group has no rate."""
+    head = {"iteration": iteration.iteration, "steps": iteration.steps, "seconds": round(iteration.seconds, 3)}
+    return [
+        head | {"seed": member.seed, **member.coefficients} | metric_row(iteration.metrics, i)
+        for i, member in enumerate(iteration.trainer.members)
+    ]
+
+
+def member_name(members: Sequence[Member], i: int) -> str:
+    """What tells a member from the others in logs; empty for the only one."""
+    return f"seed-{members[i].seed}-{i}" if len(members) > 1 else ""
 
 
 def metric_row(every: Metrics, member: int) -> dict[str, Any]:
@@ -95,7 +156,7 @@ def metric_row(every: Metrics, member: int) -> dict[str, Any]:
     for field in ("rates", "supply", "demand"):
         label = "rate" if field == "rates" else field
         values = np.asarray(getattr(metrics, field)).reshape(-1)
-        row |= {f"{label}_{name}": "" if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
+        row |= {f"{label}_{name}": None if np.isnan(x) else float(x) for name, x in zip(names, values, strict=True)}
     for name, values in metrics.method.items():
         row |= {name if criteria == 1 else f"{name}_{c}": float(x) for c, x in enumerate(values)}
     last = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm", "explained_variance")
@@ -109,20 +170,17 @@ class TensorBoard:
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
-            raise ElbertError(
-                "TensorBoard output needs tensorboardX. Install it: pip install elbert[tensorboard]."
-            ) from error
+            raise ElbertError("TensorBoard output needs tensorboardX. Install it: pip install tensorboardX.") from error
         self._folder, self._make = folder, SummaryWriter
         self._writers: dict[int, SummaryWriter] = {}
 
     def __call__(self, iteration: Iteration) -> None:
         """Add one iteration."""
         members = iteration.trainer.members
-        for i, member in enumerate(members):
+        for i in range(len(members)):
             if i not in self._writers:
-                folder = self._folder / f"seed-{member.seed}-{i}" if len(members) > 1 else self._folder
-                self._writers[i] = self._make(str(folder))
+                self._writers[i] = self._make(str(self._folder / member_name(members, i)))
             for name, value in metric_row(iteration.metrics, i).items():
-                if value != "":
+                if value is not None:
                     self._writers[i].add_scalar(name, value, iteration.steps)
             self._writers[i].flush()

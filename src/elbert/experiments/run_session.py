@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,7 +20,7 @@ from elbert.errors import ElbertError
 from elbert.experiments.choose_policy import Candidates
 from elbert.experiments.resolve import check_same_run
 from elbert.experiments.run_folder import RunFolder, only_writer
-from elbert.experiments.run_metrics import read_metrics
+from elbert.experiments.run_metrics import history_of, read_history, read_metrics, rows_of
 from elbert.files import FileError
 from elbert.learning import Agent, Callback, DivergedError, Iteration, Metrics, Trainer
 from elbert.progress import Progress, Tell
@@ -46,12 +48,14 @@ class RunSession:
 
     def train(self) -> list[Agent]:
         """Do all iterations, or those until a callback stops them, and choose the policies. Nothing is written."""
+        rows: list[list[dict[str, Any]]] = []  # of every iteration, one per member
         for iteration in self.trainer:
+            rows.append(rows_of(iteration))
             if self._tell(iteration):
                 break
         agents = self._choose()
         assert agents is not None, "nobody listens to signals here"
-        return agents
+        return [replace(agent, recorded=history_of(row[i] for row in rows)) for i, agent in enumerate(agents)]
 
     def train_in_folder(self, run: RunFolder, config: dict[str, Any], *, resume: bool) -> list[Agent]:
         """Do the same in a run's folder, from where it stands if it is resumed; the manifest says how it ended."""
@@ -138,7 +142,7 @@ class RunSession:
                 f"Stopped after the training had ended. Its policy is in {out}; `elbert evaluate` evaluates it.",
                 self._signals[0],
             )
-        return agents
+        return [replace(agent, recorded=partial(read_history, out, i)) for i, agent in enumerate(agents)]
 
     def _tell(self, iteration: Iteration) -> bool:
         """Tell everybody about an iteration; returns whether a callback wants to stop."""

@@ -10,14 +10,16 @@ from elbert.checks import as_whole
 from elbert.envs import find_world
 from elbert.errors import InvalidInputError
 from elbert.experiments.brought_names import refuse_many
+from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.presets import OWN
 from elbert.experiments.resolve import resolve
 from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.run_metrics import TensorBoard
 from elbert.experiments.run_session import RunSession
 from elbert.fairness.episode_totals import as_names
 from elbert.files import FileError, as_path
 from elbert.learning import Agent, Callback, Environment, MethodLike, Trainer, open_simulator
-from elbert.progress import Tell, tell_nobody
+from elbert.progress import Watch, watched
 
 
 def train(
@@ -31,7 +33,8 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
-    progress: Tell = tell_nobody,
+    progress: Watch = "auto",
+    tensorboard: str | Path | bool = False,
     **settings: Any,
 ) -> Agent:
     """Train a policy and return it as an agent.
@@ -50,9 +53,11 @@ def train(
         out: folder of the run: configuration, metrics, checkpoints, agent. Without it nothing is written.
         resume: whether to go on with the run in `out`; if there is none, it is started.
         callbacks: functions that are called after every iteration with the iteration's number, metrics and trainer.
-            One that returns False stops the training.
-        progress: function that is told how far the work is, as an `elbert.progress.Progress`: first the iterations,
-            then, under a limit on the bias, the policies among which it chooses.
+            One that returns False stops the training. `elbert.callbacks` has ready-made ones.
+        progress: "auto" shows a display in terminals and notebooks and nothing elsewhere; True shows lines elsewhere
+            too, None or False nothing. A function is told how far the work is, as an `elbert.progress.Progress`: first
+            the iterations, then, under a limit on the bias, the policies among which it chooses.
+        tensorboard: folder for TensorBoard's files; True for the folder `tensorboard` in `out`. It needs tensorboardX.
         settings: settings of the method and of the learner in place of the preset's: max_bias, alpha, steps, ...
             (docs/learning.md lists them all).
     """
@@ -68,6 +73,7 @@ def train(
         resume=resume,
         callbacks=callbacks,
         progress=progress,
+        tensorboard=tensorboard,
         **settings,
     )[0]
 
@@ -84,7 +90,8 @@ def train_many(
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
-    progress: Tell = tell_nobody,
+    progress: Watch = "auto",
+    tensorboard: str | Path | bool = False,
     **settings: Any,
 ) -> list[Agent]:
     """Train many seeds and coefficients side by side, in one compiled function, and return all agents.
@@ -103,14 +110,20 @@ def train_many(
             with open_simulator(env, 1):
                 pass
         raise
-    with open_simulator(env, request.settings.copies, request.world or None) as simulator:
+    if board := _tensorboard_folder(tensorboard, folder):
+        callbacks = [*callbacks, TensorBoard(board)]
+    keep_compiled()
+    with (
+        open_simulator(env, request.settings.copies, request.world or None) as simulator,
+        watched(progress, f"{request.method.name} on {simulator.name}") as tell,
+    ):
         request.check_fit(simulator)
         if group_names is not None:
             simulator.group_names = as_names(group_names, simulator.shape.groups, "group_names")
         for notice in () if resume else request.notices():  # one that goes on was told when it began
             logging.getLogger("elbert.steps").warning(notice)
         trainer = Trainer(simulator, request.settings, request.method, members=request.members)
-        session = RunSession(trainer, callbacks=callbacks, progress=progress, folder=folder)
+        session = RunSession(trainer, callbacks=callbacks, progress=tell, folder=folder)
         if folder is None:
             agents = session.train()
         else:
@@ -128,6 +141,15 @@ def train_many(
         if warning := trainer.warning():
             logging.getLogger("elbert").warning(warning)
         return agents
+
+
+def _tensorboard_folder(tensorboard: str | Path | bool, out: Path | None) -> Path | None:
+    """Where TensorBoard's files go; None for nowhere."""
+    if not isinstance(tensorboard, bool):
+        return as_path(tensorboard, "tensorboard")
+    if tensorboard and out is None:
+        raise InvalidInputError("tensorboard=True writes into the run's folder: give out=..., or tensorboard=FOLDER.")
+    return out / "tensorboard" if tensorboard and out is not None else None
 
 
 def load(path: str | Path, *, seed: int | None = None, member: int | None = None) -> Agent:

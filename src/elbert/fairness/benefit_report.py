@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from elbert import tables
-from elbert.errors import ElbertError
 from elbert.fairness.arrays import ArrayLike
 from elbert.fairness.bias_inference import (
     BiasEstimate,
@@ -29,8 +28,11 @@ from elbert.fairness.rate_intervals import (
     estimate_rates,
     pool,
 )
+from elbert.frames import Frame
+from elbert.shown import Shown
 
 if TYPE_CHECKING:
+    import pandas
     import polars
     from rich.console import RenderableType
 
@@ -67,12 +69,14 @@ class CriterionBenefit:
 
 
 @dataclass(frozen=True)
-class BenefitReport:
+class BenefitReport(Shown):
     """Long-term benefit rates, bias and impact ratio with their uncertainty, and what is not estimable.
 
-    `print(report)` shows a table, `to_dict()` and `to_json()` give it to programs, `to_frame()` to analysts, and
-    `test(max_bias)` asks whether the bias is within a limit.
+    `print(report)` shows a table, `plot()` draws the rates, `to_dict()` and `to_json()` give it to programs,
+    `to_pandas()` and `to_frame()` (polars) to analysts, and `test(max_bias)` asks whether the bias is within a limit.
     """
+
+    drawn_by: ClassVar[str] = "elbert.report.rates:plot_rates"
 
     episodes: int
     confidence: float
@@ -112,21 +116,21 @@ class BenefitReport:
 
     def to_frame(self) -> "polars.DataFrame":
         """One row per criterion and group, as a polars frame; unknown numbers are null. Bias is in `to_dict()`."""
-        try:
-            import polars
-        except ImportError as error:
-            raise ElbertError("to_frame() needs polars. Install it: pip install 'elbert[frames]'.") from error
+        return self._frame().to_polars()
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The same as a pandas frame; unknown numbers are NaN. It needs pandas and nothing else."""
+        return self._frame().to_pandas()
+
+    def _frame(self) -> Frame:
         reasons = {(entry.criterion, entry.group): entry.reason for entry in self.not_estimable}
         rows = [
             {"criterion": result.criterion, **asdict(row), "reason": reasons.get((result.criterion, row.group))}
             for result in self.criteria
             for row in result.groups
         ]
-        numbers = dict.fromkeys(("rate", "low", "high", "supply", "demand", "effective_episodes"), polars.Float64)
-        text = polars.String
-        schema = {"criterion": text, "group": text, **numbers, "reliable": polars.Boolean, "reason": text}
-        return polars.DataFrame(rows, schema=schema)
+        numbers = dict.fromkeys(("rate", "low", "high", "supply", "demand", "effective_episodes"), float)
+        return Frame.of_rows(rows, {"criterion": str, "group": str, **numbers, "reliable": bool, "reason": str})
 
     def __rich__(self) -> "RenderableType":
         """The tables for a rich console."""

@@ -1,9 +1,9 @@
 """A trained policy: it acts, is saved and loaded without running code, and is evaluated."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -15,16 +15,18 @@ from elbert.files import FileError, read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Gaussian
 from elbert.learning.estimates import split_signals
 from elbert.learning.evaluation import Evaluable
+from elbert.learning.history import History
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.policy import Policy, act_from_key, numbers_from, values_from
-from elbert.learning.settings import Settings, settings_of
+from elbert.learning.schedules import as_stored
+from elbert.learning.settings import Settings
 from elbert.learning.simulators import Environment, Episodes, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
+from elbert.shown import Shown
 
-FORMAT = 2  # of agent files; format 1 kept the settings of all methods among the learner's
+FORMAT = 2  # of agent files; format 1 was that of elbert 0.1.0
 NOT_GIVEN: Any = object()
-DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "MultiCategorical": Categorical, "Gaussian": Gaussian}
-"""By the name in agent files, where several choices had a separate name."""
+DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "Gaussian": Gaussian}  # by the name in agent files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +49,11 @@ class About:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class Agent(Evaluable):
+class Agent(Evaluable, Shown):
     """A policy with the networks behind it, made by `elbert.train` and `elbert.load`."""
+
+    drawn_by: ClassVar[str] = "elbert.report.plots:plot_agent"
+    page_by: ClassVar[str] = "elbert.report.plots:agent_page"
 
     about: About
     settings: Settings
@@ -56,6 +61,7 @@ class Agent(Evaluable):
     policy: Policy
     scale: Scale
     env: Environment | None = None  # where it was trained, as far as that is at hand
+    recorded: History | Callable[[], History] | None = None  # its training, or what reads it; None if neither is there
 
     def __post_init__(self) -> None:
         self.model = Model(self.settings, self.shape)
@@ -82,6 +88,16 @@ class Agent(Evaluable):
     def weights(self) -> Any:
         """What was learned by gradients."""
         return self.policy.weights
+
+    @property
+    def history(self) -> History:
+        """What every iteration of its training showed: `history["reward"]`, `.plot()`, `.to_pandas()`, ..."""
+        if self.recorded is None:
+            raise InvalidInputError(
+                "This agent has no history: it was read from a file of its own. Agents have one that come from "
+                "elbert.train, or from the folder of a run: elbert.load(FOLDER)."
+            )
+        return self.recorded() if callable(self.recorded) else self.recorded
 
     def predict(
         self,
@@ -221,10 +237,8 @@ class Agent(Evaluable):
         path = Path(path)
         arrays, content = read_tensors(path)
         try:
-            if content["format"] == 1:
-                content = _from_format_1(content)
             if content["format"] != FORMAT:
-                raise FileError(f"{path} has format {content['format']}; this version of elbert reads 1 and {FORMAT}.")
+                raise FileError(f"{path} has format {content['format']}; this version of elbert reads format {FORMAT}.")
             return _agent_from(arrays, content)
         except (KeyError, TypeError, MismatchError, InvalidInputError) as error:
             raise FileError(f"{path} is not an agent that this version of elbert can read: {error}.") from error
@@ -241,7 +255,7 @@ class Values(NamedTuple):
 def _agent_from(arrays: Mapping[str, np.ndarray[Any, Any]], content: Mapping[str, Any]) -> Agent:
     """The agent of which these are the contents."""
     about = _with_tuples(content["about"])
-    settings, shape = Settings.of(content["settings"]), _shape_from_dict(content["shape"])
+    settings, shape = Settings.of(as_stored(content["settings"])), _shape_from_dict(content["shape"])
     weights = jax.eval_shape(Model(settings, shape).init, jax.random.key(0))
     template = weights, Moments.unseen(shape.observation), Scale.unit(shape.signals)
     weights, moments, scale = from_arrays(template, arrays)
@@ -256,15 +270,6 @@ def _unpickled(
     return agent
 
 
-def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the methods stood among the learner's, all of them in every file."""
-    learner = settings_of(Settings)
-    others = {name: value for name, value in content["settings"].items() if name not in learner}
-    about = {"method_settings": others, "max_bias": others.get("max_bias")} | content["about"]
-    settings = {name: value for name, value in content["settings"].items() if name in learner}
-    return content | {"format": FORMAT, "about": about, "settings": settings}
-
-
 def _shape_to_dict(shape: Shape) -> dict[str, Any]:
     """Ready for JSON, which knows no infinity: None stands for it in the limits of an action."""
     content = dataclasses.asdict(shape)
@@ -277,8 +282,6 @@ def _shape_to_dict(shape: Shape) -> dict[str, Any]:
 def _shape_from_dict(content: dict[str, Any]) -> Shape:
     actions = dict(content["actions"])
     kind = DISTRIBUTIONS[actions.pop("kind")]
-    if "size" in actions:  # as one choice was written
-        actions = {"sizes": (actions["size"],), "starts": (actions["start"],), "shape": ()}
     for name, unlimited in (("low", -np.inf), ("high", np.inf)):
         if name in actions:
             actions[name] = [unlimited if end is None else end for end in actions[name]]

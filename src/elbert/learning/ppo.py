@@ -21,6 +21,7 @@ from elbert.learning.methods.weighing import standardised
 from elbert.learning.metrics import Losses, Metrics, metrics_of
 from elbert.learning.networks import Model, Moments, Scale, Shape, Weights
 from elbert.learning.rollouts import Rollout, Running, Window, episode_totals, eta_of, moved_window
+from elbert.learning.schedules import factors
 from elbert.learning.settings import Settings
 
 SCALE_MEMORY = 0.9  # part of the signals' scale that an iteration keeps from those before it
@@ -68,10 +69,15 @@ class Learner:
 
     @cached_property
     def optimiser(self) -> Any:
-        """Adam with clipped gradients and a learning rate that falls to 0 along a line, or stays."""
-        s = self.settings
-        falling = optax.linear_schedule(s.learning_rate, 0.0, s.iterations * s.epochs * s.minibatches)
-        rate = s.learning_rate if s.anneal == "none" else falling
+        """Adam with clipped gradients. A linear schedule moves with each gradient step, others with each iteration."""
+        s, steps = self.settings, self.settings.epochs * self.settings.minibatches
+        table = factors(s.anneal, s.iterations)
+
+        def by_iteration(count: jax.Array) -> jax.Array:
+            return s.learning_rate * jnp.asarray(table)[count // steps]
+
+        falling = optax.linear_schedule(s.learning_rate, 0.0, s.iterations * steps)
+        rate = {"none": s.learning_rate, "linear": falling}.get(str(s.anneal), by_iteration)
         return optax.chain(optax.clip_by_global_norm(s.gradient_clip), optax.adam(rate, eps=s.adam_epsilon))
 
     def init(self, key: jax.Array, method: Method, copies: Any = None) -> TrainState:
@@ -127,7 +133,9 @@ class Learner:
             scale = scale.moved(estimated.targets, estimates.counted, keep)
         if s.normalise_observations:
             gathered = gathered.moved(rollout.observation)
-        left = 1.0 if s.anneal == "none" else 1.0 - state.iteration / s.iterations
+        left = 1.0 - state.iteration / s.iterations if s.anneal == "linear" else 1.0
+        if s.anneal not in ("linear", "none"):
+            left = jnp.asarray(factors(s.anneal, s.iterations))[state.iteration]
         clock = Clock(state.iteration, s.iterations, left)
         method_state = method.advance(state.method, estimates, estimated.done, clock)
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from elbert.errors import InvalidInputError, NotEstimableError
 from elbert.fairness.benefit_report import BenefitReport, benefit_report
@@ -12,6 +12,7 @@ from elbert.fairness.notions import Notion
 from elbert.fairness.rate_intervals import mean_interval
 from elbert.files import record_from
 from elbert.learning.simulators import Episodes
+from elbert.shown import Shown
 from elbert.tables import interval
 
 IN_FILES = (
@@ -85,12 +86,15 @@ class LimitResult(BiasTest):
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Shown):
     """Reward and benefits of one policy, or means over the policies of several seeds with intervals over seeds.
 
-    `print(result)` shows it, `to_dict()` gives it to programs. What was just evaluated has a `report` with all its
-    statistics; what was read from a file, or is a mean over seeds, has none.
+    `print(result)` shows it, `plot()` draws the rates, `to_dict()` gives it to programs. What was just evaluated has a
+    `report` with all its statistics; what was read from a file, or is a mean over seeds, has none.
     """
+
+    drawn_by: ClassVar[str] = "elbert.report.rates:plot_rates"
+    page_by: ClassVar[str] = "elbert.report.pages:result_page"
 
     env: str
     method: str

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
 from elbert.errors import InvalidInputError, unknown_name
+from elbert.learning.schedules import SCHEDULES, Schedule
 
 SHUFFLED = 2**15  # rollouts with more samples than this are shuffled in blocks
 
@@ -99,7 +100,11 @@ class Settings(Declared):
     minibatch: Annotated[int, Setting("number of samples per gradient step", low=1)] = 1024
     learning_rate: Annotated[float, Positive("Adam's step size")] = 5e-4
     anneal: Annotated[
-        str, Setting("whether learning rate and entropy weight fall linearly to 0", choices=("linear", "none"))
+        Schedule,
+        Setting(
+            "how learning rate and entropy weight fall to 0, or a function from the part that is done to a factor",
+            choices=tuple(SCHEDULES),
+        ),
     ] = "linear"
     gamma: Annotated[float, Share("discount of the advantages")] = 0.99
     gae_lambda: Annotated[float, Share("trace of generalised advantage estimation")] = 0.95
@@ -190,9 +195,10 @@ def _checked(name: str, value: Any, setting: Setting) -> Any:
         need = f"a{' whole' if kind is int else ''} number {' and '.join(limits)}".rstrip()
     else:
         needs = {bool: "true or false", str: f"one of {', '.join(setting.choices)}"}
-        fits = {bool: isinstance(value, bool), str: value in setting.choices}
-        if fits.get(kind, value is None or callable(value)):
+        named = isinstance(value, str) and value in setting.choices
+        fits = {bool: isinstance(value, bool), str: named}
+        if fits.get(kind, named or callable(value) or (value is None and setting.default is None)):
             return value
-        need = needs.get(kind, "a function")
+        need = needs.get(kind, f"{needs[str]}, or a function" if setting.choices else "a function")
     shown = f"{value:g}" if isinstance(value, float) else repr(value)
     raise InvalidInputError(f"{name} is {shown}. Give {need}: {setting.meaning}.")

@@ -1,13 +1,15 @@
 """The frontier as a table and a picture: the most reward within each limit on the bias."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elbert.exact.frontier import Frontier
 from elbert.files import write_json
-from elbert.report.charts import Point, draw_scatter
-from elbert.report.style import INK, draw_figure
+from elbert.report.charts import Point, draw_scatter, enlarge_crowd, marks_explained
+from elbert.report.style import INK, draw_figure, plain
 from elbert.tables import Column, Page, Part, Table, columns, number
 
 if TYPE_CHECKING:
@@ -48,14 +50,18 @@ def write_frontier(
     """
     data = folder / f"frontier-{found.env}.json"
     write_json(data, found.to_dict())
-    rules = [
-        Point(rule.rule.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if rule.bias is not None
-    ]
-    shown = [*points, *rules]
+    shown = [*points, *rule_points(found)]
     if not shown and not found.points:
         return [data]
     size, path = (5.8, 3.6 + 0.1 * len(shown)), folder / f"frontier-{found.env}"
     return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), size, path)]
+
+
+def rule_points(found: Frontier) -> list[Point]:
+    """The rules of a frontier whose groups can be compared."""
+    return [
+        Point(rule.rule.rpartition("/")[2], rule.bias, rule.reward) for rule in found.rules if rule.bias is not None
+    ]
 
 
 def draw_frontier(
@@ -63,15 +69,24 @@ def draw_frontier(
 ) -> None:
     """The best possible as a line, policies below it."""
     axes = figure.subplots()
-    draw_scatter(axes, points, theirs=theirs, front=False)
-    draw_frontier_line(axes, found)
-    for other in theirs:
-        if other.label not in {point.label for point in points}:
-            axes.plot(other.bias, other.reward, "o", mfc="white", mec=INK, ms=6, label=other.label, zorder=2)
-    axes.set_title(f"{found.env}, {found.horizon} steps")
+
+    def draw(axes: "Axes", points: Sequence[Point]) -> None:
+        draw_scatter(axes, points, theirs=theirs, front=False)
+        draw_frontier_line(axes, found)
+        for other in theirs:
+            if other.label not in {point.label for point in points}:
+                axes.plot(other.bias, other.reward, "o", mfc="white", mec=INK, ms=6, label=plain(other.label), zorder=2)
+
+    draw(axes, points)
+    highest = max((point.reward for point in found.points), default=-math.inf)
+    if (inset := enlarge_crowd(axes, [*points, *theirs], highest)) is not None:
+        window = inset.get_xlim(), inset.get_ylim()
+        draw(inset, [replace(point, bias_ci=None, reward_ci=None) for point in points])
+        inset.set(xlim=window[0], ylim=window[1], xlabel="", ylabel="")
+    axes.set_title(f"{found.env}, {found.horizon:,} steps")
     handles, labels = axes.get_legend_handles_labels()
-    title = "hollow: published" if theirs else None
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title, title_fontsize=9)
+    title = marks_explained(points, theirs)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title, title_fontsize=8)
 
 
 def draw_frontier_line(axes: "Axes", found: Frontier) -> None:

@@ -13,7 +13,16 @@ from elbert.experiments.settings_in_use import SettingsInUse, overview
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
 from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
-from elbert.report.charts import Curve, Point, draw_curve, draw_scatter, point_of, read_curve
+from elbert.report.charts import (
+    Curve,
+    Point,
+    curve_legend,
+    draw_levels,
+    draw_scatter,
+    marks_explained,
+    point_of,
+    read_curve,
+)
 from elbert.report.frontier import draw_frontier_line
 from elbert.report.style import GREY, draw_figure
 from elbert.tables import Column, Page, Table, Toned, columns, facts, interval, number
@@ -222,13 +231,12 @@ def _sweeps(comparison: Comparison) -> list[list[Point]]:
 
 
 def draw_curves(figure: "Figure", curves: dict[str, Curve], env: str) -> None:
-    """Reward and bias of the rollouts over training; a band from the lowest to the highest seed."""
+    """Reward and bias of the rollouts over training."""
     left, right = figure.subplots(1, 2)
-    for i, (name, curve) in enumerate(curves.items()):
-        draw_curve(left, right, curve, i, name)
+    draw_levels(left, right, curves)
     left.set(title=f"Reward in {env}", ylabel="reward per step (more is better)")
     right.set(title="Bias", ylabel="bias of a rollout (0: equal rates)")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*curve_legend(left, curves.values()), loc="outside lower center", ncols=4)
 
 
 def draw_comparison(
@@ -252,7 +260,8 @@ def draw_comparison(
     axes.set_title(f"Evaluated in {env}")
     handles, labels = axes.get_legend_handles_labels()
     wide = any(len(label) > 30 for label in labels)
-    figure.legend(handles, labels, loc="outside lower center", ncols=1 if wide else 2)
+    look: dict[str, Any] = {"title": marks_explained(points), "title_fontsize": 8}
+    figure.legend(handles, labels, loc="outside lower center", ncols=1 if wide else 2, **look)
 
 
 def frontier_behind(results: Sequence[tuple[Result, BestPossible | None]], points: Sequence[Point]) -> Frontier | None:

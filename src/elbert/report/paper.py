@@ -1,7 +1,7 @@
 """Tables and figures of the paper's experiments, with the published numbers next to ours."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elbert.experiments.paper import Panel
 from elbert.experiments.reproduce import Outcome, Reproduction, Row, published
@@ -9,11 +9,12 @@ from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.two_trajectories import TwoTrajectories
 from elbert.files import write_json, write_whole
 from elbert.report.charts import (
-    SMOOTHED,
     Point,
-    draw_curve,
+    curve_legend,
+    draw_levels,
     draw_scatter,
     extremes,
+    marks_explained,
     point_of,
     read_curve,
     smoothed,
@@ -140,13 +141,13 @@ def _draw_levels(figure: "Figure", outcome: Outcome) -> None:
     """A line per panel: reward and bias over training, reward against bias at the end, and the legend."""
     panels = outcome.experiment.panels
     grid = figure.subplots(len(panels), 4, squeeze=False, width_ratios=(1, 1, 1, 0.62))
+    grid[0][1].set_title("bias over training")
+    grid[0][2].set_title("evaluated")
+    explained: set[str] = set()  # labels in the legends above
     for line, panel in zip(grid, panels, strict=True):
-        rows = _rows_of(panel, outcome)
-        for i, row in enumerate(rows):
-            if row.result is None:
-                continue
-            curve = read_curve(RunFolder(outcome.runs / row.series.job.name))
-            draw_curve(line[0], line[1], curve, i, row.series.label, part=SMOOTHED)
+        rows = [row for row in _rows_of(panel, outcome) if row.result is not None]
+        curves = {row.series.label: read_curve(RunFolder(outcome.runs / row.series.job.name)) for row in rows}
+        draw_levels(line[0], line[1], curves)
         results = [(row.series.label, row.result, row.best) for row in rows if row.result is not None]
         points = [point for label, result, _ in results if (point := point_of(label, result)) is not None]
         theirs = [Point(row.series.label, row.published.bias, row.published.reward) for row in rows if row.published]
@@ -155,14 +156,17 @@ def _draw_levels(figure: "Figure", outcome: Outcome) -> None:
         if best is not None:
             draw_frontier_line(line[2], best)
         line[0].set(title=panel.title, ylabel="reward per step\n(more is better)")
-        line[1].set(title="over training", ylabel="bias of rollouts\n(less is better)")
-        line[2].set(title="evaluated", ylabel="reward per step\n(more is better)")
+        line[1].set(ylabel="bias of rollouts\n(less is better)")
+        line[2].set(ylabel="reward per step\n(more is better)")
         line[3].set_axis_off()
-        handles, labels = line[0].get_legend_handles_labels()
+        handles, labels = curve_legend(line[0], curves.values())
         if best is not None:
             handles, labels = [*handles, line[2].lines[-1]], [*labels, str(line[2].lines[-1].get_label())]
-        title = "hollow: published" if theirs else None
-        line[3].legend(handles, labels, loc="center left", borderaxespad=0, title=title, title_fontsize=8, fontsize=8)
+        new = {label: handle for label, handle in zip(labels, handles, strict=True) if label not in explained}
+        title = None if explained else marks_explained(points, theirs)
+        look: dict[str, Any] = {"loc": "center left", "borderaxespad": 0, "title_fontsize": 8, "fontsize": 8}
+        line[3].legend(list(new.values()), list(new), title=title, **look)
+        explained |= set(new)
 
 
 def _draw_extreme_groups(figure: "Figure", outcome: Outcome) -> None:

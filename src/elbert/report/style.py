@@ -1,6 +1,7 @@
 """One look for all figures: Okabe and Ito's colours, and hatches and markers that say the same in greyscale."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +18,9 @@ GROUP_COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 GROUP_HATCHES = ("", "///", "...", "xx", "\\\\\\", "++", "oo", "--")
 GROUP_MARKERS = ("o", "s", "^", "D", "v", "P", "h", "X")
 SERIES_LINES = ("-", "--", ":", "-.")
+
+METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": "elbert"}}
+"""By format: without dates, so that the same figure gives the same bytes."""
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -51,16 +55,28 @@ def _drawn(draw: Callable[["Figure"], None], size: tuple[float, float], layout: 
         yield figure
 
 
+def figure_of(draw: Callable[["Figure"], None], size: tuple[float, float]) -> "Figure":
+    """A figure that belongs to the caller and to no window; notebooks show it as a picture."""
+    with _drawn(draw, size, "constrained") as figure:
+        # Notebooks know pyplot's figures only, and pyplot would keep ours for ever.
+        figure._repr_png_ = lambda: _as_bytes(figure, "png")  # pyright: ignore[reportAttributeAccessIssue]
+        return figure
+
+
 def draw_figure(draw: Callable[["Figure"], None], size: tuple[float, float], path: Path) -> list[Path]:
     """Write a figure as PNG and SVG under this path with suffixes; the same figure gives the same bytes."""
     written = []
     with _drawn(draw, size, "constrained") as figure:
-        for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": "elbert"})):
-            buffer = BytesIO()
-            figure.savefig(buffer, format=suffix[1:], dpi=160, metadata=metadata)
-            written.append(path.with_name(path.name + suffix))
-            write_whole(written[-1], buffer.getvalue())
+        for kind in METADATA:
+            written.append(path.with_name(f"{path.name}.{kind}"))
+            write_whole(written[-1], _as_bytes(figure, kind))
     return written
+
+
+def _as_bytes(figure: "Figure", kind: str) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, format=kind, dpi=160, metadata=METADATA[kind])
+    return buffer.getvalue()
 
 
 def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float]) -> "np.ndarray[Any, Any]":
@@ -70,6 +86,29 @@ def draw_pixels(draw: Callable[["Figure"], None], size: tuple[float, float]) -> 
     with _drawn(draw, size) as figure:
         figure.canvas.draw()
         return np.array(figure.canvas.buffer_rgba())[..., :3].copy()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def plain(text: str) -> str:
+    """A text from data as a label: a dollar is no formula, and a legend leaves out what begins with an underscore."""
+    return text.replace("$", r"\$") if not text.startswith("_") else "\u200b" + text.replace("$", r"\$")
+
+
+def series_styles(labels: Sequence[str]) -> list[dict[str, Any]]:
+    """The looks of several series. Where their labels differ in one number, as alpha does, colours follow its order."""
+    styles = [series_style(i) for i in range(len(labels))]
+    parts = [re.split(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", label) for label in labels]  # text and numbers in turn
+    if len(labels) < 2 or len({tuple(part[::2]) for part in parts}) != 1:
+        return styles
+    varying = [values for values in zip(*(part[1::2] for part in parts), strict=True) if len(set(values)) > 1]
+    if len(varying) != 1:
+        return styles
+    import matplotlib as mpl
+
+    values = [float(value) for value in varying[0]]
+    places = [sorted(set(values)).index(value) / (len(set(values)) - 1) for value in values]
+    return [
+        look | {"color": mpl.colormaps["viridis"](0.82 * (1 - at))} for look, at in zip(styles, places, strict=True)
+    ]
 
 
 def series_style(i: int) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _draw_decisions(axes: Any, readings: Sequence[Reading]) -> None:
     axes.set_xlim(0, 132)
     axes.set_xticks([0, 50, 100])
     axes.set_xlabel("people: applied (outline), approved (filled)")
-    axes.set_title("The decisions")
+    axes.set_title("The decisions", pad=22)  # as high as the others, which have a legend below
 
 
 def _draw_notions(axes: Any, readings: Sequence[Reading]) -> None:

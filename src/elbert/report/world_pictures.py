@@ -42,17 +42,18 @@ def draw_lending(figure: "Figure", world: Lending, state: Any, _: Any) -> None:
     width = 0.8 / groups
     for g in range(groups):
         place = np.arange(scores) + (g - (groups - 1) / 2) * width
-        axes.bar(place, mass[g], width, **_look(g))
+        axes.bar(place, mass[g], width, label=f"group {g}", **_look(g))
     g, c = int(state.group), int(state.score)
     x = c + (g - (groups - 1) / 2) * width
-    axes.plot(x, mass[g, c] + 0.035, "v", color=INK, markersize=7, label=f"applicant, of group {g}")
+    axes.plot(x, mass[g, c] + 0.035, "v", color=INK, markersize=7, label="applicant")
     axes.set(xlabel="score", ylabel="share of the group", xticks=np.arange(0, scores, 1 + scores // 15))
     axes.set_ylim(0, max(0.5, float(mass.max()) + 0.09))
     cash = f"{float(state.cash):,.0f}".replace(",", " ")
     title = f"Lending: {int(state.time)} of {int(world.horizon)} applicants decided, cash {cash}"
     figure.text(0.02, 0.93, title, fontweight="bold")
-    figure.legend(loc="upper left", bbox_to_anchor=(0.67, 0.90))
-    rates = figure.add_axes((0.77, 0.14, 0.20, 0.62))
+    if groups < 6:  # more have no room, and the rates name them
+        axes.legend(loc="upper left", ncols=2, handlelength=1.4)
+    rates = figure.add_axes((0.77, 0.14, 0.20, 0.70))
     _rates(rates, np.asarray(state.supply)[0], np.asarray(state.demand)[0], world.notion.criteria[0].name, "group")
 
 

@@ -34,7 +34,7 @@ class Clock(NamedTuple):
 
     iteration: jax.Array  # [] from 0
     iterations: int
-    left: Any  # 1 at the start, falling to 0 where the learning rate does
+    left: Any  # the factor on the learning rate: 1 at the start, falling to 0, unless `anneal` says otherwise
 
 
 class Method(Declared, eqx.Module):
