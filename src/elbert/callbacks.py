@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from elbert.checks import as_number, as_whole
-from elbert.errors import InvalidInputError, NotEstimableError
+from elbert.errors import InvalidInputError
 from elbert.experiments.evaluate import evaluate
 from elbert.experiments.run_metrics import member_name, metric_row
 from elbert.frames import Frame
@@ -122,32 +122,25 @@ class StopWhenConfirmed(EvaluateEvery):
     def __init__(
         self, max_bias: float | None = None, *, every: int = 10, patience: int = 3, least: float = 0.0, **how: Any
     ) -> None:
-        super().__init__(every, self._decide, **how)
-        need = "a limit on the bias, 0 or more"
-        self.max_bias = None if max_bias is None else as_number(max_bias, "max_bias", need, low=0.0)
+        if max_bias is not None:
+            as_number(max_bias, "max_bias", "a limit on the bias, 0 or more", low=0.0)
+        super().__init__(every, self._decide, max_bias=max_bias, **how)
         self.patience = as_whole(patience, "patience", "a whole number of at least 1", low=1)
         self.least = as_number(least, "least", "a reward per step, 0 or more", low=0.0)
         self.best, self.waited = -math.inf, 0
 
     def _decide(self, latest: Sequence[Evaluated]) -> bool:
         """Whether to go on."""
-        confirmed = all(self._confirms(each.result) for each in latest)
+        limits = [each.result.limit for each in latest]
+        if None in limits:
+            raise InvalidInputError("Nothing says which limit is to be confirmed: give max_bias, here or to train.")
+        confirmed = all(limit is not None and limit.verdict == "confirmed" for limit in limits)
         reward = sum(each.result.reward.mean for each in latest) / len(latest)
         if confirmed and reward > self.best + self.least:
             self.best, self.waited = reward, 0
         else:
             self.waited += 1
         return not (confirmed and self.waited >= self.patience)
-
-    def _confirms(self, result: Result) -> bool:
-        if self.max_bias is not None and result.report is not None:
-            try:
-                return result.report.test(self.max_bias).verdict == "confirmed"
-            except NotEstimableError:
-                return False
-        if result.limit is None:
-            raise InvalidInputError("Nothing says which limit is to be confirmed: give max_bias, here or to train.")
-        return result.limit.verdict == "confirmed"
 
 
 def _as_every(value: int, name: str = "every") -> int:

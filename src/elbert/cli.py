@@ -111,7 +111,7 @@ def train(
         evaluate: Evaluate the trained policy. Without it no limit is tested, and the exit code says nothing about it.
         fail_on: Verdict from which on the exit code is not 0: unconfirmed (refuted or undetermined, the default),
             refuted, or never.
-        tensorboard: Also write metrics for TensorBoard (needs the extra: pip install 'elbert[tensorboard]').
+        tensorboard: Also write metrics for TensorBoard (needs tensorboardX).
     """
     from elbert.report.live import ProgressDisplay
 
@@ -134,11 +134,6 @@ def train(
         check_names(method, [*chosen, *values])
         check_gate(fail_on, limited="max_bias" in chosen or "max_bias" in values, evaluated=evaluate)
         where = environment_from(env)
-        callbacks: list[Any] = []
-        if tensorboard:
-            from elbert.experiments.run_metrics import TensorBoard
-
-            callbacks.append(TensorBoard(folder / "tensorboard"))
         agents = train_many(
             where,
             seeds=listed_seeds(1 if seeds is None else seeds, first=seed),
@@ -148,7 +143,7 @@ def train(
             world=assignments(world, "--world"),
             out=folder,
             resume=resume,
-            callbacks=callbacks,
+            tensorboard=tensorboard,
             progress=display,
             **chosen,
         )

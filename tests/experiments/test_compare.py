@@ -179,8 +179,7 @@ def test_anything_is_compared_in_one_environment(whole):
     assert {policy.result.horizon for policy in found.policies} == {30}
     assert not (whole / "evaluation.json").exists(), "nothing unusual is kept"
     lines = str(found).splitlines()
-    assert lines[1].split()[:2] == ["run", "method"]
-    assert len([line for line in lines if "everybody" in line]) == 1
+    assert lines[1].split() == ["run", *found.to_dict()], "on its side, where there is little room"
     with pytest.raises(InvalidInputError, match=r"is called 'rul'.* Did you mean 'rule'"):
         found["rul"]
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.command_line import cli
 from tests.experiments.small_runs import TINY, WORLD
 
 SHORT = Conditions(episodes=8, horizon=64)
+SHORTEST: dict[str, Any] = TINY | {"steps": 4 * 64 * 2}
 LABELS = ["alpha=1000", "alpha=10", "alpha=200000"]
 
 
@@ -26,7 +28,7 @@ LABELS = ["alpha=1000", "alpha=10", "alpha=200000"]
 def sweep(tmp_path_factory):
     """Two seeds for each of three coefficients, in no order."""
     path = tmp_path_factory.mktemp("runs") / "sweep"
-    elbert.train_many("lending", seeds=[4, 7], grid={"alpha": [1e3, 10, 2e5]}, world=WORLD, out=path, **TINY)
+    elbert.train_many("lending", seeds=[4, 7], grid={"alpha": [1e3, 10, 2e5]}, world=WORLD, out=path, **SHORTEST)
     return path
 
 

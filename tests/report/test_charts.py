@@ -38,6 +38,12 @@ def test_colours_of_an_ordered_quantity_darken_with_it(labels):
     assert len({look["marker"] for look in looks}) == 3, "they differ without colours too"
 
 
+def test_what_stands_next_to_a_sweep_keeps_its_colour():
+    looks = series_styles(["run alpha=1", "g-ppo", "run alpha=100", "run alpha=10"])
+    assert looks[1]["color"] == GROUP_COLOURS[1]
+    assert lightness(looks[0]) > lightness(looks[3]) > lightness(looks[2])
+
+
 @pytest.mark.parametrize(
     "labels",
     [

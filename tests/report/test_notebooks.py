@@ -125,5 +125,5 @@ def test_notebooks_show_results_as_tables_without_markup_from_data():
     assert not any("<script" in text or "<i>" in text for text in shown)
     for part in ("&lt;script&gt;alert(1)&lt;/script&gt;", "a &amp; b", "<caption>benefit rate</caption>"):
         assert part in shown[0]
-    assert "<caption>true positive rate</caption>" in shown[1]
+    assert "<caption>true positive rate" in shown[1]
     assert "&lt;i&gt;mine&lt;/i&gt;" in shown[2]

@@ -66,7 +66,7 @@ def test_a_history_draws_its_columns_over_steps():
         (History({"steps": ()}, {"steps": int}), {}, "no iterations"),
         (Frontier("lending", 10, True, (), (), ""), {}, "neither points nor rules"),
         (Comparison("lending", ()), {"kind": "scatter"}, "No kind of plot is called 'scatter'"),
-        (Comparison("lending", ()), {"kind": "curves"}, "no curves to draw"),
+        (Comparison("lending", ()), {"kind": "curves"}, "None of the policies is a run"),
         (Comparison("lending", ()), {}, "The bias of no policy is estimable"),
     ],
 )

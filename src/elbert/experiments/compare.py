@@ -50,7 +50,7 @@ class Compared:
 class Comparison(Shown):
     """Policies in one environment. `print(comparison)` shows a table; `comparison["name"]` is one of the results.
 
-    `plot()` draws reward against bias, `plot(kind="curves")` the trainings.
+    `plot()` draws reward against bias, `plot(kind="curves")` the trainings of runs.
     """
 
     drawn_by: ClassVar[str] = "elbert.report.plots:plot_comparison"
@@ -97,8 +97,8 @@ def compare(
         print(comparison)
 
     Without `env` it is the one that the agents were trained in, where rules and policies from elsewhere are put too.
-    An evaluation that a run keeps is used if nothing else than the usual one is asked for. What was trained with
-    several coefficients is compared by coefficient.
+    An evaluation that a run keeps is used if nothing else than the usual one is asked for. A run of several
+    coefficients is compared by coefficient.
 
     Args:
         policies: by name, whatever `elbert.evaluate` takes: agents, lists of agents (one for each seed), rules, paths
@@ -110,7 +110,7 @@ def compare(
         deterministic: take most probable actions instead of sampling.
         protocol: "default" or "paper".
         horizon: steps of an episode in a named world.
-        progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `train`.
+        progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `elbert.train`.
     """
     if not isinstance(policies, Mapping):
         raise InvalidInputError(
@@ -149,7 +149,7 @@ def compare(
         return Compared(name, result, best_possible(result, where.world), run)
 
     keep_compiled()
-    with watched(progress, f"comparing in {meeting.name}" if meeting.name else "comparing") as tell:
+    with watched(progress, "comparing") as tell:
         results = tuple(compared(name, policy, tell) for name, policy in subjects.items())
     return Comparison(results[0].result.env, results)
 

@@ -95,7 +95,7 @@ def evaluate(
         deterministic: take the most probable action instead of sampling one.
         protocol: "default", or "paper": the published number of episodes, horizon, and 1 added to every group's demand.
         horizon: steps of an episode in a named world, in place of the protocol's.
-        progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `train`.
+        progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `elbert.train`.
     """
     conditions = Conditions(
         protocol=protocol,
@@ -106,9 +106,18 @@ def evaluate(
         env=env,
         max_bias=max_bias,
     )
+    subject = as_policy(policy)
     keep_compiled()
-    with watched(progress, "elbert") as tell:
-        return evaluate_policy(as_policy(policy), conditions, progress=tell)
+    with watched(progress, _title(subject)) as tell:
+        return evaluate_policy(subject, conditions, progress=tell)
+
+
+def _title(policy: Policy) -> str:
+    """What a display calls a policy."""
+    if isinstance(policy, RunFolder):
+        return str(policy.path)
+    single = policy if isinstance(policy, Evaluable) else policy[0]
+    return single.about.method if isinstance(single, Agent) else str(single)
 
 
 def as_policy(policy: Any) -> Policy:

@@ -229,7 +229,7 @@ class Agent(Evaluable, Shown):
         """
         importable = isinstance(self.env, str) or "<" not in getattr(self.env, "__qualname__", "<")
         key = np.asarray(jax.random.key_data(self._key))
-        return _unpickled, (*self._content(), self.env if importable else None, key)
+        return _unpickled, (*self._content(), self.env if importable else None, key, self.recorded)
 
     @classmethod
     def load(cls, path: str | Path) -> "Agent":
@@ -263,9 +263,9 @@ def _agent_from(arrays: Mapping[str, np.ndarray[Any, Any]], content: Mapping[str
 
 
 def _unpickled(
-    arrays: dict[str, np.ndarray[Any, Any]], content: dict[str, Any], env: Environment | None, key: Any
+    arrays: dict[str, np.ndarray[Any, Any]], content: dict[str, Any], env: Environment | None, key: Any, recorded: Any
 ) -> Agent:
-    agent = dataclasses.replace(_agent_from(arrays, content), env=env)
+    agent = dataclasses.replace(_agent_from(arrays, content), env=env, recorded=recorded)
     agent._key = jax.random.wrap_key_data(key)
     return agent
 

@@ -1,8 +1,8 @@
 """What comparisons draw: metrics over training, and reward against bias at its end."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Curve: TypeAlias = dict[str, np.ndarray[Any, Any]]  # metrics by name, [iterations, members] each
 STEP_UNITS = ((1e6, "million steps"), (1e3, "thousand steps"), (1, "steps"))
 MANY = 4  # points from which on a crowd can be told from those outside
+OUTSIDE = 1 / 5  # of the points, at most, are left out of a crowd
 FLATTENED = 1 / 4  # of the height: a crowd in less than this is enlarged
 SMOOTHED = 1 / 40  # part of the training over which a curve in a small panel is averaged
 
@@ -141,7 +142,7 @@ def enlarge_crowd(axes: "Axes", points: Sequence[Point], highest: float = -math.
     rewards = np.asarray([point.reward for point in points])
     if len(rewards) < MANY:
         return None
-    low, high = float(np.quantile(rewards, 1 / 3, method="higher")), max(highest, float(rewards.max()))
+    low, high = float(np.quantile(rewards, OUTSIDE, method="higher")), max(highest, float(rewards.max()))
     if not 0 < high - low < FLATTENED * (high - float(rewards.min())):
         return None
     right = max(point.bias for point in points if point.reward >= low)
@@ -154,6 +155,17 @@ def enlarge_crowd(axes: "Axes", points: Sequence[Point], highest: float = -math.
     inset.grid(True, color=INK, alpha=0.08, lw=0.6)
     axes.indicate_inset_zoom(inset, edgecolor=GREY)
     return inset
+
+
+def draw_enlarged(
+    axes: "Axes", draw: Callable[["Axes", Sequence[Point]], None], points: Sequence[Point], *, highest: float
+) -> None:
+    """Let `draw` draw the points, and once more, without bars, in an inset if they are crowded."""
+    draw(axes, points)
+    if (inset := enlarge_crowd(axes, points, highest)) is not None:
+        window = inset.get_xlim(), inset.get_ylim()
+        draw(inset, [replace(point, bias_ci=None, reward_ci=None) for point in points])
+        inset.set(xlim=window[0], ylim=window[1], xlabel="", ylabel="")
 
 
 def marks_explained(points: Sequence[Point], theirs: Sequence[Point] = ()) -> str | None:

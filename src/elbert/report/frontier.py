@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elbert.exact.frontier import Frontier
 from elbert.files import write_json
-from elbert.report.charts import Point, draw_scatter, enlarge_crowd, marks_explained
+from elbert.report.charts import Point, draw_enlarged, draw_scatter, marks_explained
 from elbert.report.style import INK, draw_figure, plain
 from elbert.tables import Column, Page, Part, Table, columns, number
 
@@ -77,16 +76,16 @@ def draw_frontier(
             if other.label not in {point.label for point in points}:
                 axes.plot(other.bias, other.reward, "o", mfc="white", mec=INK, ms=6, label=plain(other.label), zorder=2)
 
-    draw(axes, points)
-    highest = max((point.reward for point in found.points), default=-math.inf)
-    if (inset := enlarge_crowd(axes, [*points, *theirs], highest)) is not None:
-        window = inset.get_xlim(), inset.get_ylim()
-        draw(inset, [replace(point, bias_ci=None, reward_ci=None) for point in points])
-        inset.set(xlim=window[0], ylim=window[1], xlabel="", ylabel="")
+    draw_enlarged(axes, draw, points, highest=highest_reward(found))
     axes.set_title(f"{found.env}, {found.horizon:,} steps")
     handles, labels = axes.get_legend_handles_labels()
     title = marks_explained(points, theirs)
     figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title, title_fontsize=8)
+
+
+def highest_reward(found: Frontier | None) -> float:
+    """The top of a frontier's line."""
+    return max((point.reward for point in (() if found is None else found.points)), default=-math.inf)
 
 
 def draw_frontier_line(axes: "Axes", found: Frontier) -> None:

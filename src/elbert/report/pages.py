@@ -1,8 +1,8 @@
 """Worlds, runs, results and comparisons as tables, and the figures of a comparison."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from elbert.errors import ElbertError
 from elbert.exact.frontier import Frontier, frontier_for_picture
@@ -17,18 +17,23 @@ from elbert.report.charts import (
     Curve,
     Point,
     curve_legend,
+    draw_enlarged,
     draw_levels,
     draw_scatter,
     marks_explained,
     point_of,
     read_curve,
 )
-from elbert.report.frontier import draw_frontier_line
+from elbert.report.frontier import draw_frontier_line, highest_reward
 from elbert.report.style import GREY, draw_figure
 from elbert.tables import Column, Page, Table, Toned, columns, facts, interval, number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Picture: TypeAlias = tuple[Callable[["Figure"], None], tuple[float, float]]
+"""What draws a figure, and its size in inches."""
 
 BEST_MEANS = {
     True: (
@@ -202,21 +207,26 @@ def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
     table, data = folder / "comparison.md", folder / "comparison.json"
     write_whole(table, comparison_table(comparison).to_markdown())
     write_json(data, comparison.to_dict())
-    policies, env = comparison.policies, comparison.env
-    curves = {policy.name: read_curve(policy.run) for policy in policies if policy.run is not None}
-    figures: list[Path] = []
-    if curves:
-        figures += draw_figure(lambda figure: draw_curves(figure, curves, env), (9.0, 3.4), folder / "curves")
+    pictures = {"curves": curves_picture(comparison), "scatter": levels_picture(comparison)}
+    figures = [draw_figure(*picture, folder / name) for name, picture in pictures.items() if picture is not None]
+    return [table, data, *(path for paths in figures for path in paths)]
+
+
+def curves_picture(comparison: Comparison) -> Picture | None:
+    """The trainings of the runs; None where there are none."""
+    curves = {policy.name: read_curve(policy.run) for policy in comparison.policies if policy.run is not None}
+    return (lambda figure: draw_curves(figure, curves, comparison.env), (9.0, 3.4)) if curves else None
+
+
+def levels_picture(comparison: Comparison) -> Picture | None:
+    """Reward against bias; None where no bias is estimable."""
+    policies, sweeps = comparison.policies, _sweeps(comparison)
     points = [point for policy in policies if (point := point_of(policy.name, policy.result)) is not None]
-    if points:
-        best = frontier_behind([(policy.result, policy.best) for policy in policies], points)
-        size, sweeps = (5.5, 3.4 + 0.1 * len(points)), _sweeps(comparison)
-
-        def draw(figure: "Figure") -> None:
-            draw_comparison(figure, points, env, best, sweeps=sweeps)
-
-        figures += draw_figure(draw, size, folder / "scatter")
-    return [table, data, *figures]
+    best = frontier_behind([(policy.result, policy.best) for policy in policies], points)
+    size = (5.5, 3.4 + 0.1 * len(points))
+    return (
+        (lambda figure: draw_comparison(figure, points, comparison.env, best, sweeps=sweeps), size) if points else None
+    )
 
 
 def _sweeps(comparison: Comparison) -> list[list[Point]]:
@@ -252,11 +262,15 @@ def draw_comparison(
     The points of a sweep over coefficients are joined in the order of these.
     """
     axes = figure.subplots()
-    draw_scatter(axes, points, front=not sweeps)
-    for sweep in sweeps:
-        axes.plot([p.bias for p in sweep], [p.reward for p in sweep], color=GREY, lw=0.8, ls=":", zorder=1)
-    if best is not None:
-        draw_frontier_line(axes, best)
+
+    def draw(axes: "Axes", points: Sequence[Point]) -> None:
+        draw_scatter(axes, points, front=not sweeps)
+        for sweep in sweeps:
+            axes.plot([p.bias for p in sweep], [p.reward for p in sweep], color=GREY, lw=0.8, ls=":", zorder=1)
+        if best is not None:
+            draw_frontier_line(axes, best)
+
+    draw_enlarged(axes, draw, points, highest=highest_reward(best))
     axes.set_title(f"Evaluated in {env}")
     handles, labels = axes.get_legend_handles_labels()
     wide = any(len(label) > 30 for label in labels)

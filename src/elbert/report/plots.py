@@ -11,9 +11,9 @@ from elbert.experiments.compare import Comparison
 from elbert.frames import Frame
 from elbert.learning import Agent
 from elbert.learning.history import History
-from elbert.report.charts import Point, point_of, read_curve, smoothed, unit_of_steps
+from elbert.report.charts import Point, smoothed, unit_of_steps
 from elbert.report.frontier import draw_frontier, rule_points
-from elbert.report.pages import draw_comparison, draw_curves, frontier_behind
+from elbert.report.pages import curves_picture, levels_picture
 from elbert.report.style import INK, figure_of
 from elbert.tables import Column, Page, Table, facts, number
 
@@ -61,18 +61,14 @@ def plot_comparison(comparison: Comparison, *, kind: str = "levels") -> "Figure"
     """Reward against bias with the best possible behind ("levels"), or the trainings of runs ("curves")."""
     if kind not in KINDS:
         raise unknown_name("kind of plot", kind, KINDS)
-    policies, env = comparison.policies, comparison.env
-    if kind == "curves":
-        curves = {policy.name: read_curve(policy.run) for policy in policies if policy.run is not None}
-        if not curves:
-            raise InvalidInputError("None of the policies is a run with a folder: there are no curves to draw.")
-        return figure_of(lambda figure: draw_curves(figure, curves, env), (9.0, 3.4))
-    points = [point for policy in policies if (point := point_of(policy.name, policy.result)) is not None]
-    if not points:
-        raise InvalidInputError("The bias of no policy is estimable: there is nothing to draw.")
-    best = frontier_behind([(policy.result, policy.best) for policy in policies], points)
-    size = (5.5, 3.4 + 0.1 * len(points))
-    return figure_of(lambda figure: draw_comparison(figure, points, env, best), size)
+    picture = (curves_picture if kind == "curves" else levels_picture)(comparison)
+    if picture is None:
+        lacking = {
+            "curves": "None of the policies is a run with a folder",
+            "levels": "The bias of no policy is estimable",
+        }
+        raise InvalidInputError(f"{lacking[kind]}: there is nothing to draw.")
+    return figure_of(*picture)
 
 
 def plot_frontier(found: Frontier, *, points: Sequence[Point] = ()) -> "Figure":

@@ -94,21 +94,23 @@ def plain(text: str) -> str:
 
 
 def series_styles(labels: Sequence[str]) -> list[dict[str, Any]]:
-    """The looks of several series. Where their labels differ in one number, as alpha does, colours follow its order."""
+    """The looks of several series. Where labels differ in one number only, as alpha does, colours follow its order."""
     styles = [series_style(i) for i in range(len(labels))]
-    parts = [re.split(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", label) for label in labels]  # text and numbers in turn
-    if len(labels) < 2 or len({tuple(part[::2]) for part in parts}) != 1:
-        return styles
-    varying = [values for values in zip(*(part[1::2] for part in parts), strict=True) if len(set(values)) > 1]
-    if len(varying) != 1:
-        return styles
-    import matplotlib as mpl
+    alike: dict[tuple[str, ...], list[tuple[int, list[str]]]] = {}  # places and numbers of labels with the same words
+    for i, label in enumerate(labels):
+        parts = re.split(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", label)
+        alike.setdefault(tuple(parts[::2]), []).append((i, parts[1::2]))
+    largest = max(alike.values(), key=len, default=[])
+    varying = [values for values in zip(*(numbers for _, numbers in largest), strict=True) if len(set(values)) > 1]
+    if len(varying) == 1:
+        import matplotlib as mpl
 
-    values = [float(value) for value in varying[0]]
-    places = [sorted(set(values)).index(value) / (len(set(values)) - 1) for value in values]
-    return [
-        look | {"color": mpl.colormaps["viridis"](0.82 * (1 - at))} for look, at in zip(styles, places, strict=True)
-    ]
+        values = [float(value) for value in varying[0]]
+        order = sorted(set(values))
+        for (i, _), value in zip(largest, values, strict=True):
+            part = order.index(value) / (len(order) - 1)
+            styles[i] |= {"color": mpl.colormaps["viridis"](0.82 * (1 - part))}  # from light to dark
+    return styles
 
 
 def series_style(i: int) -> dict[str, Any]:
