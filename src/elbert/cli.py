@@ -193,7 +193,7 @@ def evaluate(
         from elbert.checks import as_number
         from elbert.cli_arguments import environment_from, policy_from
         from elbert.experiments.evaluate import Conditions
-        from elbert.experiments.gate import check_gate, trained_with_limit, with_limit
+        from elbert.experiments.gate import check_gate, trained_with_limit
         from elbert.experiments.jit_cache import keep_compiled
         from elbert.experiments.sweeps import evaluate_by_coefficient
 
@@ -207,13 +207,12 @@ def evaluate(
             seed=seed,
             deterministic=deterministic,
             env=None if env is None else environment_from(env),
+            max_bias=max_bias,
         )
         policy = policy_from(run)
         limited = max_bias is not None or (fail_on is not None and trained_with_limit(policy))
         check_gate(fail_on, limited=limited, evaluated=True)
         results = evaluate_by_coefficient(policy, conditions, progress=display)
-        if max_bias is not None:
-            results = {label: with_limit(result, max_bias) for label, result in results.items()}
     _show_results(results, as_json=as_json)
     _pass_gate(results, fail_on, asked=max_bias is not None, as_json=as_json)
 

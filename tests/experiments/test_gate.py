@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elbert.errors import InvalidInputError
-from elbert.experiments.gate import check_gate, gate, with_limit
+from elbert.experiments.gate import check_gate, gate
 from elbert.experiments.results import over_seeds
 from elbert.learning.result import LimitResult, judged
 from elbert.learning.simulators import Episodes
@@ -17,14 +17,14 @@ SMALL = [f"--set={each}" for each in ("copies=4", "rollout=60", "minibatch=60", 
 RULE = ["evaluate", "rule:lending/thresholds-2-1", "--episodes", "40", "--horizon", "100"]
 
 
-def result(difference, episodes=50):
+def result(difference, episodes=50, max_bias=None):
     """A policy whose second group has a rate higher by this, with little noise around it."""
     noise = np.random.default_rng(0).uniform(-0.01, 0.01, (episodes, 1, 2))
     supply = 0.5 + noise + np.asarray([0.0, difference])
     sums = Episodes(
         reward=np.ones(episodes), length=np.full(episodes, 4), supply=supply, demand=np.ones((episodes, 1, 2))
     )
-    return judged(sums, env="lending", method="g-ppo", criteria=("rate",))
+    return judged(sums, env="lending", method="g-ppo", criteria=("rate",), max_bias=max_bias)
 
 
 def with_verdicts(*verdicts):
@@ -34,19 +34,11 @@ def with_verdicts(*verdicts):
 
 
 def test_a_limit_is_tested_whatever_the_policy_was_trained_for():
-    fair, unfair = result(0.05), result(0.3)
-    assert with_limit(fair, 0.1).limit.verdict == "confirmed"
-    assert with_limit(fair, 0.01).limit.verdict == "refuted"
-    both = over_seeds([fair, unfair], [0, 1])
-    tested = with_limit(both, 0.1)
-    assert [single.limit.verdict for single in tested.seeds] == ["confirmed", "refuted"]
-    assert tested.limit.verdict == "refuted", "the least favourable"
-    assert both.limit is None
-    trained = LimitResult(max_bias=0.1, verdict="not refuted", price=3.0)
-    assert with_limit(replace(fair, limit=trained), 0.1).limit is trained, "the verdict and the price of the training"
-    assert with_limit(replace(fair, limit=trained), 0.2).limit.price is None
-    with pytest.raises(InvalidInputError, match="read from a file"):
-        with_limit(replace(fair, report=None), 0.2)
+    assert result(0.05, max_bias=0.1).limit.verdict == "confirmed"
+    assert result(0.05, max_bias=0.01).limit.verdict == "refuted"
+    both = over_seeds([result(0.05, max_bias=0.1), result(0.3, max_bias=0.1)], [0, 1])
+    assert [single.limit.verdict for single in both.seeds] == ["confirmed", "refuted"]
+    assert both.limit.verdict == "refuted", "the least favourable"
 
 
 @pytest.mark.parametrize(

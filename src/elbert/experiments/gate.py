@@ -1,38 +1,18 @@
 """A gate for scripts: whether a limit on the bias is kept, as a verdict in words and an exit code."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from elbert.errors import InvalidInputError
 from elbert.experiments.evaluate import Policy
-from elbert.experiments.results import least_favourable
 from elbert.experiments.run_folder import RunFolder
-from elbert.learning.result import LimitResult, Result, tested
+from elbert.learning.result import Result
 
 FailOn: TypeAlias = Literal["refuted", "unconfirmed", "never"]
 CONFIRMED, REFUTED, UNDETERMINED = 0, 1, 3
 """Exit codes; 2 is wrong use."""
 NO_LIMIT = "--fail-on needs a limit to judge by. Give --max-bias."
-
-
-def with_limit(result: Result, max_bias: float) -> Result:
-    """The same evaluation with the verdict on this limit, whatever the policy was trained for.
-
-    It has to be a fresh one: what was read from a file no longer has the statistics that the test needs.
-    """
-    if result.limit is not None and result.limit.max_bias == max_bias:
-        return result
-
-    def judged(single: Result) -> Result:
-        if single.report is None:
-            raise InvalidInputError("The evaluation was read from a file. Evaluate again to test another limit.")
-        return replace(single, limit=LimitResult(**asdict(tested(single.report, max_bias))))
-
-    if not result.seeds:
-        return judged(result)
-    seeds = tuple(judged(single) for single in result.seeds)
-    return replace(result, seeds=seeds, limit=least_favourable([each.limit for each in seeds if each.limit]))
 
 
 def check_gate(fail_on: FailOn | None, *, limited: bool, evaluated: bool) -> None:
