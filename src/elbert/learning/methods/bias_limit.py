@@ -40,7 +40,7 @@ from elbert.learning.settings import Setting, Settings
 
 @dataclass(frozen=True)
 class Controller:
-    """The numbers of the controller; docs/learning.md says what they are for. None was ablated on its own yet."""
+    """The numbers of the controller; docs/learning.md says what they are for, and what training without each showed."""
 
     keep: float = 0.8  # weight that earlier totals keep from one rollout to the next
     keep_recent: float = 0.5  # weight that earlier totals keep for the slopes, which must follow the policy
