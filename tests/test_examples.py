@@ -42,6 +42,7 @@ def test_four_groups_keep_their_names(monkeypatch, tmp_path, capsys):
     assert picture.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_notebook_runs():
     """Its cells, in order, in one namespace, shortened."""
     cells = json.loads((EXAMPLES / "lending.ipynb").read_text())["cells"]

@@ -14,6 +14,7 @@ from elbert.experiments.presets import PRESETS, preset_for
 from elbert.learning import METHODS, Settings
 from elbert.learning.methods import GPPO, RPPO, ElbertPO
 from elbert.learning.settings import plain_settings, settings_of
+from tests.envs.own import clinic
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_training_is_refused_where_a_setting_would_have_no_effect(arguments, say
 
 def test_an_environment_of_ones_own_must_say_what_bias_weighs():
     with pytest.raises(InvalidInputError, match=r"elbert-po needs max_bias here, .* or alpha"):
-        elbert.train(lambda: None)
+        elbert.train(clinic)
 
 
 def test_the_documentation_lists_every_setting_as_it_is():

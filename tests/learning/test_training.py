@@ -12,7 +12,6 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import elbert
 from elbert.errors import InvalidInputError
-from elbert.files import read_tensors, write_tensors
 from elbert.learning import METHODS, DivergedError, Policy, Settings
 from elbert.learning import trainer as trainer_module
 from elbert.learning.distributions import distribution_for
@@ -450,11 +449,3 @@ def test_a_policy_acts_on_numbers_only():
             agent.predict(observation)
     with pytest.raises(InvalidInputError, match="no array of numbers"):
         agent.predict(["a", "b"])
-
-
-def test_an_agent_file_from_before_choices_were_one_kind_is_read(tmp_path):
-    agent = elbert.train(Probe(), method="g-ppo", **(SMALL | {"steps": 512}))
-    arrays, content = read_tensors(agent.save(tmp_path / "agent"))
-    content["shape"]["actions"] = {"kind": "Categorical", "size": 2, "start": 0}
-    write_tensors(tmp_path / "old.safetensors", arrays, content)
-    assert elbert.load(tmp_path / "old").shape == agent.shape
