@@ -24,5 +24,5 @@ from elbert.learning import rollouts
 
 rollouts.UNROLL = 1  # compiles sooner
 jax.config.update("jax_numpy_rank_promotion", "raise")
-settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=200)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("repeatable")

@@ -37,7 +37,15 @@ def forgetting():
             del known[name]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if any(b[0] == "python" for b in blocks(p))], ids=lambda p: p.name)
+TRAINS = re.compile(r"elbert\.(train|evaluate|compare)")
+SHOWN = [
+    pytest.param(p, id=p.name, marks=[pytest.mark.slow] if TRAINS.search(p.read_text()) and p.parent != ROOT else [])
+    for p in PAGES
+    if any(language == "python" for language, _ in blocks(p))
+]
+
+
+@pytest.mark.parametrize("page", SHOWN)
 def test_python_blocks_print_what_the_page_shows(page, forgetting):
     """The blocks of a page share one namespace, as for a reader who types them in order."""
     namespace = {"__name__": "__main__"}
@@ -63,8 +71,9 @@ def commands(page):
                 yield command, shown
 
 
+SLOW = {"make demo", *(f".venv/bin/elbert envs {name}" for name in ENTRIES if name != "lending")}
 COMMANDS = [
-    pytest.param(*c, id=f"{p.name}: {c[0]}", marks=[pytest.mark.slow] if c[0] == "make demo" else [])
+    pytest.param(*c, id=f"{p.name}: {c[0]}", marks=[pytest.mark.slow] if c[0] in SLOW else [])
     for p in PAGES
     for c in commands(p)
 ]

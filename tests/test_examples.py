@@ -31,6 +31,7 @@ def test_own_environment_is_short():
     assert len((EXAMPLES / "own_environment.py").read_text().splitlines()) <= 60
 
 
+@pytest.mark.slow
 def test_four_groups_keep_their_names(monkeypatch, tmp_path, capsys):
     """Names that are lost between the wrapper and a table or a picture turn this red."""
     picture = tmp_path / "groups.png"

@@ -170,6 +170,7 @@ def test_a_world_keeps_its_own_copy_of_what_it_is_given():
     assert np.asarray(world.initial_rates).tolist() == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_asynchronous_vector_environments_do_not_hang():
     """They fork after a world was made, and JAX must not have started its threads by then."""
     code = (

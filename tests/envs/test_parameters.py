@@ -345,6 +345,7 @@ def test_a_hundred_thousand_people():
     assert isinstance(frame, np.ndarray)
 
 
+@pytest.mark.slow
 def test_largest_remainders_for_many_sites():
     """Against the rule in plain Python, with ties and without."""
     rng = np.random.default_rng(2)

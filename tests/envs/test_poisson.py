@@ -29,6 +29,7 @@ def test_counts_have_the_poisson_distribution(rate):
     assert abs(counts.var() - rate) < 4.5 * error
 
 
+@pytest.mark.slow
 def test_rare_counts_come_as_often_as_they_should():
     """Tails: a rate of 20 exceeds 40 once in 50 000 draws."""
     counts = np.asarray(poisson(jax.random.key(1), jnp.full(4_000_000, 20.0)))

@@ -39,6 +39,7 @@ def test_rates_beyond_the_grid_are_bounded_too():
     assert never.reward <= bound_at(world, np.zeros(60)).value
 
 
+@pytest.mark.slow
 def test_the_stored_prices_prove_what_the_docs_say():
     world = Attention()
     bound = stored_bound(world).value / 1024

@@ -117,6 +117,7 @@ def test_table_and_picture(short, tmp_path):
     assert all(label in drawn for label in ("best possible", "hollow: published"))
 
 
+@pytest.mark.slow
 def test_command_line(tmp_path):
     def run(*words):
         return subprocess.run([sys.executable, "-m", "elbert", *words], capture_output=True, text=True, cwd=tmp_path)

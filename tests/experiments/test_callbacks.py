@@ -34,6 +34,7 @@ def test_logged_numbers_are_those_of_the_history():
             assert values[name] == history[name][place]
 
 
+@pytest.mark.slow
 def test_members_are_told_apart():
     logged = []
     elbert.train_many("lending", seeds=[5, 7], world=WORLD, callbacks=[LogTo(lambda v, step: logged.append(v))], **TINY)
@@ -54,6 +55,7 @@ def test_evaluating_on_the_way_changes_nothing_in_the_training(env):
     assert frame["bias"][0] == every.evaluations[0].result.worst.bias.estimate
 
 
+@pytest.mark.slow
 def test_the_only_copy_of_an_environment_starts_new_episodes_after_an_evaluation():
     """Red if training takes the rest of an evaluation's episode for its own: it would meet a step after the end."""
     env = ProbeEnv(horizon=7)

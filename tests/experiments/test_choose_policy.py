@@ -121,6 +121,7 @@ def test_a_signal_during_the_last_judgement_ends_the_command(tmp_path, monkeypat
     assert RunFolder(tmp_path).manifest["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_the_policy_that_is_kept_is_an_average():
     trainer = trainer_of(Probe(), max_bias=0.1, **SHORT)
     weights = [jax.tree.leaves(progress.trainer.state.weights.actor) for progress in trainer]
@@ -139,6 +140,7 @@ def test_a_training_that_a_callback_ends_is_judged_by_its_last_policy():
     assert agent.about.steps == 4 * 16 * 32
 
 
+@pytest.mark.slow
 def test_a_limit_that_was_never_felt_is_said(caplog):
     host = {"rollout": 8, "minibatch": 32, "hidden": [4], "copies": 4, "steps": 4 * 8 * 2, "epochs": 1}
     with caplog.at_level(logging.WARNING, logger="elbert"):
@@ -150,6 +152,7 @@ def test_a_limit_that_was_never_felt_is_said(caplog):
     assert not caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [None, 3, 4])
 def test_judging_a_users_environment_takes_no_more_steps_than_training(at, tmp_path, monkeypatch):
     asked, evaluate = [], choose_policy.evaluate

@@ -98,6 +98,7 @@ def test_a_refuted_limit_ends_with_1():
     assert "Gate: bias <= 0.1 is refuted." in done.stderr
 
 
+@pytest.mark.slow
 def test_training_under_a_limit_ends_with_the_verdict(tmp_path):
     train = ["train", "infectious", *SMALL, "--steps", "480", "--max-bias", "0.0001"]
     done = cli(*train, "--out", "run", cwd=tmp_path)

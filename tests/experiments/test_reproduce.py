@@ -184,6 +184,7 @@ def test_jobs_that_compute_the_same_are_one(preset):
     assert Job("lending", "elbert-po", quick=True).request.settings.steps == 8_000_000
 
 
+@pytest.mark.slow
 def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_path, monkeypatch):
     out = tmp_path / "out"
     how = {"preset": preset, "seeds": 2, "envs": ["infectious-harder"], "quick": True, "workers": 1, "out": out}

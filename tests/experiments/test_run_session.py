@@ -77,6 +77,7 @@ def test_kill_and_resume_from_the_command_line(whole, tmp_path):
     assert same(whole, out)
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_at_any_file_operation_of_the_last_part_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     """The folder is copied before every change of a name in it: what a process leaves that ends there.
 
@@ -208,6 +209,7 @@ def test_what_diverges_is_recorded_with_the_last_good_state(tmp_path):
     assert elbert.load(out).about.env == "ProbeEnv"
 
 
+@pytest.mark.slow
 def test_a_host_run_that_resets_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(run_session, "CHECKPOINT_SECONDS", 0.0)
     small: dict[str, Any] = TINY | {"copies": 2, "steps": 2 * 64 * 12, "reset_each_rollout": True}

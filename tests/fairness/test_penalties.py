@@ -76,6 +76,7 @@ def test_slopes_agree_with_finite_differences_in_float64(penalty, shape):
     np.testing.assert_allclose(slope, finite_differences(penalty, rates), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(hnp.arrays(float, 4, elements=st.floats(0, 1)), st.permutations(range(4)))
 def test_permuting_groups_permutes_slopes(rates, order):

@@ -235,6 +235,7 @@ def test_the_limit_is_held_and_its_price_found(max_bias):
     assert "Raising the limit by 0.01 would gain about" in str(seen)
 
 
+@pytest.mark.slow
 def test_a_limit_that_nothing_breaks_costs_nothing():
     agent = elbert.train(Probe(), max_bias=5.0, **SMALL)
     assert agent.evaluate(100).reward.mean > 0.98
@@ -276,6 +277,7 @@ def test_what_makes_no_sense_beside_a_limit_is_refused(given, says):
         elbert.train(Probe(), **({"max_bias": 0.1} | SMALL | given))
 
 
+@pytest.mark.slow
 def test_a_limit_before_any_episode_has_ended(tmp_path):
     """The first rollouts know no rates: the columns of the metrics are there all the same."""
     long = {"copies": 4, "rollout": 8, "minibatch": 16, "hidden": [4], "steps": 4 * 8 * 6, "epochs": 1}
@@ -309,6 +311,7 @@ def test_a_grid_of_limits_is_a_list_of_numbers(limits, says):
         elbert.train_many(Probe(), seeds=1, grid={"max_bias": limits}, **SMALL)
 
 
+@pytest.mark.slow
 def test_limits_side_by_side_are_single_runs():
     short = SMALL | {"steps": 16 * 32 * 4}
     together = elbert.train_many(Probe(), seeds=1, grid={"max_bias": [0.1, 0.4]}, **short)

@@ -21,6 +21,7 @@ def test_only_labels_are_warned_of(notion, warned):
     assert ("WARNING" in str(result)) is warned
 
 
+@pytest.mark.slow
 def test_an_agent_passes_on_the_notion_of_its_world():
     small = {"steps": 64, "copies": 2, "rollout": 32, "minibatch": 32, "hidden": [4], "epochs": 1}
     agent = elbert.train("lending", method="g-ppo", world={"notion": "demographic-parity", "horizon": 32}, **small)

@@ -32,6 +32,7 @@ def train(**settings):
     return elbert.train(Probe(), method="g-ppo", **SMALL | settings)
 
 
+@pytest.mark.slow
 def test_a_function_does_what_the_name_does():
     """With one gradient step an iteration, a line by iteration is the line by step."""
     ours, theirs = train(anneal=lambda done: 1.0 - done), train(anneal="linear")

@@ -49,6 +49,7 @@ def level(method, **settings):
     return seen[-1].reward, seen[-1].bias
 
 
+@pytest.mark.slow
 def test_reward_alone_serves_one_group():
     reward, bias = level("g-ppo")
     assert np.all(reward > 0.98)
@@ -97,6 +98,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
     assert any(not np.array_equal(leaf[0], leaf[1]) for leaf in weights(first))
 
 
+@pytest.mark.slow
 def test_seeds_side_by_side_are_single_runs():
     short: dict[str, Any] = {"steps": 16 * 32 * 3, "alpha": 10.0}
     together = train("elbert-po", seeds=2, world=Tiny(groups=3), **short)
@@ -255,6 +257,7 @@ def test_no_setting_is_left_out_above():
             assert (method, name) in covered
 
 
+@pytest.mark.slow
 def test_every_rollout_starts_new_episodes_where_that_is_asked_for():
     """An episode of 16 steps in rollouts of 12: carried on it ends in the second, started again it never does."""
     short = SMALL | {"rollout": 12, "minibatch": 96, "steps": 16 * 12 * 4}
@@ -302,6 +305,7 @@ def test_an_iteration_leaks_no_tracers():
     assert jax.tree.map(lambda x: x.shape, state) == jax.tree.map(lambda x: x.shape, trainer.state)
 
 
+@pytest.mark.slow
 def test_rows_that_are_mere_resets_change_nothing():
     """Whatever stands in a row that does not count, the update is the same."""
     settings = {"copies": 4, "rollout": 12, "minibatch": 48, "hidden": [4], "steps": 96}
@@ -328,6 +332,7 @@ def test_an_agent_sees_as_its_weights_were_trained():
     assert float(trainer.state.moments.seen[0]) == 16 * 32
 
 
+@pytest.mark.slow
 def test_one_environment_a_factory_and_the_same_seed():
     short: dict[str, Any] = HOST | {"steps": 64 * 4, "copies": 2, "minibatch": 32}
     with pytest.raises(InvalidInputError, match="copies is 2, but the environment that was given has 1"):
@@ -341,6 +346,7 @@ def test_one_environment_a_factory_and_the_same_seed():
     assert first.about.env == "ProbeEnv"
 
 
+@pytest.mark.slow
 def test_a_gymnasium_id_of_ours_is_compiled():
     agent = elbert.train(
         gymnasium.make("elbert/Lending-v0"), method="g-ppo", steps=512, copies=4, rollout=128, minibatch=64
@@ -409,6 +415,7 @@ def test_a_function_trains():
     assert rates[1] > 0.95 > 0.05 > rates[0]
 
 
+@pytest.mark.slow
 def test_a_penalty_of_ones_own_trains():
     agent = elbert.train(Probe(), penalty=lambda rates: 400.0 * (rates[0, 0] - 0.75) ** 2, alpha=10.0, **SMALL)
     rates = [row.rate for row in agent.evaluate(100).criterion.groups]
