@@ -161,6 +161,7 @@ def test_for_another_horizon_only_the_schedule_that_looks_ahead_is_known():
         fair_schedule(world, 0.9 * bias)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "units"), [("attention", 6), ("attention-harder", 30)])
 def test_stored_schedules_are_within_their_limits(name, units):
     world = make_world(name)

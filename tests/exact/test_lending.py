@@ -62,6 +62,7 @@ def test_the_policy_attains_what_is_claimed(long):
     assert each[0].rates[0, 0] - each[1].rates[0, 0] == pytest.approx(0.025, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notion", ["equal-opportunity", "demographic-parity", "equalized-odds"])
 def test_column_generation_agrees_with_one_linear_program(notion):
     """All groups in one occupancy program: a state is (group, score), reached through a first step that counts not."""

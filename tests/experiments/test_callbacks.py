@@ -21,6 +21,7 @@ from tests.learning.tiny import Probe, ProbeEnv
 SMALL: dict[str, Any] = {"copies": 4, "rollout": 16, "minibatch": 64, "hidden": [4], "epochs": 1, "steps": 4 * 16 * 5}
 
 
+@pytest.mark.slow
 def test_logged_numbers_are_those_of_the_history():
     logged = []
     log = LogTo(lambda values, step: logged.append((step, values)), every=2)

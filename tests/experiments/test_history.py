@@ -14,6 +14,8 @@ from elbert.errors import InvalidInputError
 from elbert.files import FileError
 from tests.experiments.small_runs import TINY, WORLD, StopError, stop_after
 
+pytestmark = pytest.mark.slow
+
 
 def test_history_is_the_same_with_and_without_a_folder(whole):
     """Red if a member gets another's rows, or if a number is rounded on its way through the file."""
@@ -38,7 +40,6 @@ def test_history_holds_what_metrics_csv_holds(whole):
     assert history.to_pandas()["episodes"].dtype.kind == "i"
 
 
-@pytest.mark.slow
 def test_a_resumed_training_has_its_whole_history(tmp_path):
     out = tmp_path / "run"
     small = TINY | {"steps": 4 * 64 * 4}
@@ -56,7 +57,6 @@ def test_a_resumed_training_has_its_whole_history(tmp_path):
         _ = again.history
 
 
-@pytest.mark.slow
 def test_a_grid_has_its_coefficients_as_columns(tmp_path):
     small = TINY | {"steps": 4 * 64}
     grid = {"alpha": [1, 2.5]}
@@ -66,7 +66,6 @@ def test_a_grid_has_its_coefficients_as_columns(tmp_path):
         assert agents[0].history.kinds["alpha"] is float
 
 
-@pytest.mark.slow
 def test_tensorboard_writes_into_the_folder_that_is_named(tmp_path):
     pytest.importorskip("tensorboardX")
     small = TINY | {"steps": 4 * 64}
@@ -80,7 +79,6 @@ def test_tensorboard_writes_into_the_folder_that_is_named(tmp_path):
         elbert.train("lending", world=WORLD, tensorboard=3, **small)
 
 
-@pytest.mark.slow
 def test_python_keeps_what_it_compiled_as_the_command_line_does(tmp_path):
     """Red if training in Python leaves the cache off, or if the switch does nothing."""
 

@@ -149,6 +149,7 @@ def test_progress_is_told_after_every_iteration():
     assert all(re.match(r"reward -?\d\.\d{4}  bias \d\.\d{4}  rates ", each.facts) for each in told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_save_and_say_how_to_resume(number, tmp_path):
     out = tmp_path / "asked"

@@ -108,6 +108,7 @@ def test_after_training_in_an_environment_of_the_users_own_everything_works(tmp_
     assert [run.env for run in elbert.runs(tmp_path)] == ["Clinic"]
 
 
+@pytest.mark.slow
 def test_training_names_groups_and_refuses_a_wrong_number():
     agent = elbert.train(Probe(), group_names=["left", "right"], **TINY)
     assert agent.evaluate(3).worst.bias.left_out == ()

@@ -292,6 +292,7 @@ def test_a_limit_before_any_episode_has_ended(tmp_path):
     assert "bias <= 0.1: not estimable" in str(one)
 
 
+@pytest.mark.slow
 def test_the_price_is_per_step_of_training():
     long = {"copies": 4, "rollout": 16, "minibatch": 32, "hidden": [4], "steps": 4 * 16 * 4, "epochs": 1}
     agent = elbert.train(Probe(), max_bias=0.1, **long)

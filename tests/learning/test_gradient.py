@@ -50,7 +50,9 @@ def objective(world, method, actor):
     return reward - method.alpha * h(supply / demand) + jnp.sum(method.demand_weight * demand)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] if place else []) for place, case in enumerate(CASES)]
+)
 def test_sampled_gradient_is_the_exact_one(case):
     world, learner, method, state = problem(*CASES[case])
     exact = jax.grad(lambda actor: objective(world, method, actor))(state.weights.actor)
@@ -80,6 +82,7 @@ def test_sampled_gradient_is_the_exact_one(case):
     assert np.all(np.abs(mean - target) < 4.5 * error + 1e-6), (mean, target, error)
 
 
+@pytest.mark.slow
 def test_only_standardising_after_combining_keeps_the_gradient():
     """Stretched as a whole the advantage keeps its direction; with each signal stretched first it does not."""
     chosen = {"alpha": 10.0, "bias_kind": "hard"}

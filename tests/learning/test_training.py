@@ -56,6 +56,7 @@ def test_reward_alone_serves_one_group():
     assert np.all(bias > 0.9)
 
 
+@pytest.mark.slow
 def test_elbert_po_serves_both_alike_at_the_price_it_must_pay():
     reward, bias = level("elbert-po", alpha=1600.0)
     assert np.all(bias < 0.05)
