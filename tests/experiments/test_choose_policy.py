@@ -5,8 +5,6 @@ import os
 import signal
 from typing import Any
 
-import jax
-import numpy as np
 import pytest
 
 import elbert
@@ -28,6 +26,7 @@ def agent():
     return elbert.train(Probe(), max_bias=0.1, **SHORT)
 
 
+@pytest.mark.slow
 def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, caplog, monkeypatch):
     trainer = trainer_of(Probe(), max_bias=0.1, **SHORT)
     assert Candidates(trainer, None).iterations == [8, 9, 10]
@@ -119,20 +118,6 @@ def test_a_signal_during_the_last_judgement_ends_the_command(tmp_path, monkeypat
     with pytest.raises(InterruptedRunError, match="Stopped after the training had ended"):
         elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
     assert RunFolder(tmp_path).manifest["status"] == "finished"
-
-
-@pytest.mark.slow
-def test_the_policy_that_is_kept_is_an_average():
-    trainer = trainer_of(Probe(), max_bias=0.1, **SHORT)
-    weights = [jax.tree.leaves(progress.trainer.state.weights.actor) for progress in trainer]
-    mean = weights[0]
-    for later in weights[1:]:  # over at least 3 iterations: 2 / 3 of the mean so far and 1 / 3 of what is new
-        mean = [2 / 3 * old + new / 3 for old, new in zip(mean, later, strict=True)]
-    kept = trainer.agents()[0]
-    for one, other in zip(jax.tree.leaves(kept.weights.actor), mean, strict=True):
-        np.testing.assert_allclose(one, other[0], rtol=1e-4, atol=1e-6)
-    plain = trainer_of(Probe(), **SHORT)
-    assert plain.state.average is None
 
 
 def test_a_training_that_a_callback_ends_is_judged_by_its_last_policy():

@@ -119,11 +119,13 @@ def test_the_multiplier_follows_the_bias(bias, error):
     assert after.mu[0] == pytest.approx(expected, rel=1e-2)
 
 
-def test_the_multiplier_stays_within_its_ends():
-    far = controlled_by([([90.0, 10.0], [100.0, 100.0])] * 9, gain=1.0)
-    assert far.mu[0] == pytest.approx(np.exp(CONTROLLER.highest))
-    none = controlled_by([([50.0, 50.0], [100.0, 100.0])] * 12, gain=1.0)
-    assert none.mu[0] == pytest.approx(np.exp(CONTROLLER.lowest))
+def test_the_multiplier_stays_finite_where_the_limit_is_never_or_always_kept():
+    """The integral gains at most integral / 2 times the largest error in a whole training, here all at once."""
+    most = CONTROLLER.integral / 2
+    far = controlled_by([([90.0, 10.0], [100.0, 100.0])] * 2, gain=most)
+    assert far.mu[0] == pytest.approx(np.exp(2 * (most + CONTROLLER.proportional)), rel=1e-3)
+    none = controlled_by([([50.0, 50.0], [100.0, 100.0])] * 2, gain=most)
+    assert none.mu[0] == pytest.approx(np.exp(-0.5 * (most + CONTROLLER.proportional)), rel=1e-3)
 
 
 def test_swings_do_not_push_the_multiplier_up():

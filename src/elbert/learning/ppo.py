@@ -38,7 +38,6 @@ class TrainState(NamedTuple):
     running: Running  # episodes under way
     window: Window  # whole episodes
     method: Any  # the method's own state
-    average: Weights | None  # of the latest iterations, where the method keeps that policy
     copies: Any  # where the simulator's copies stand; None if they live elsewhere
     key: jax.Array
     iteration: jax.Array  # []
@@ -93,7 +92,6 @@ class Learner:
             running=Running.none(self.settings.copies, *self.shape.benefits),
             window=Window.none(*self.shape.benefits),
             method=method.start(*self.shape.benefits),
-            average=None if method.averaging(self.settings.iterations) is None else weights,
             copies=copies,
             key=key,
             iteration=jnp.zeros((), jnp.int32),
@@ -168,7 +166,6 @@ class Learner:
             running=estimated.running,
             window=estimated.window,
             method=method_state,
-            average=self._averaged(state, scale, weights, method),
             key=key,
             iteration=state.iteration + 1,
         )
@@ -229,15 +226,6 @@ class Learner:
             "kl": mean((ratio - 1) - log_ratio),
             "clip_fraction": mean((jnp.abs(ratio - 1) > s.clip).astype(jnp.float32)),
         }
-
-    def _averaged(self, state: TrainState, scale: Scale, weights: Weights, method: Method) -> Weights | None:
-        """The mean of the latest weights, older ones fading, in the present scale of the values."""
-        keeps = method.averaging(self.settings.iterations)
-        if keeps is None or state.average is None:
-            return None
-        keep = jnp.where(state.iteration == 0, 0.0, keeps)
-        average = self.model.rescaled(state.average, state.scale, scale)
-        return jax.tree.map(lambda old, new: keep * old + (1 - keep) * new, average, weights)
 
 
 def weighed(method: Method, estimates: Estimates, state: Any, standardise: str) -> jax.Array:

@@ -122,7 +122,7 @@ class Trainer:
             price=None if price is None else float(np.sum(price)),
             length=None if price is None or simulator.horizon is None else float(simulator.horizon),
         )
-        policy = Policy(state.weights if state.average is None else state.average, state.moments)
+        policy = Policy(state.weights, state.moments)
         return Agent(about, self.settings, simulator.shape, policy, state.scale, simulator.source)
 
     def warning(self) -> str:

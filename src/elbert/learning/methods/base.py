@@ -122,9 +122,6 @@ class Method(Declared, eqx.Module):
         """How the final policy is chosen among the last ones (`Choice`); None takes the last."""
         return None
 
-    def averaging(self, iterations: int) -> float | None:
-        """What the average of the weights keeps from one iteration to the next; None where the last weights count."""
-
     def warning(self, state: Any) -> str:
         """What a user should be told after the training; empty if nothing. The state has the members in front."""
         del state

@@ -49,13 +49,9 @@ class Controller:
     integral_most: float = 0.2  # ... but at most this in one iteration of a short training
     integral_least: float = 0.3  # part of that gain that is left when the learning rate has fallen to 0
     proportional: float = 0.5  # gain of the present error
-    lowest: float = -4.0  # log mu stays above this: below it the limit is not felt
-    highest: float = 3.0  # ... and below this: above it serving everybody equally badly would be best
     smooth: float = 3.0  # beta * size of the soft bias behind the slopes: smaller differences fade
     keep_moved: float = 0.8  # weight of earlier changes in what one iteration changes
     keep_price: float = 0.95  # weight of earlier prices in the price that is reported
-    average_part: float = 0.03  # the weights that are kept are a mean over about this part of the iterations ...
-    average_least: float = 3.0  # ... and over this number at least
 
     def gain(self, clock: Clock) -> jax.Array:
         """What the integral gains from an error of 1 in this iteration.   -> []"""
@@ -133,10 +129,6 @@ class BiasLimit(Method):
         """Which policy is kept is decided by the test of the limit."""
         return self.choice
 
-    def averaging(self, iterations: int) -> float | None:
-        """The policy steps to and fro around where it should be; the mean of its weights is nearer to that."""
-        return 1.0 - 1.0 / max(self.controller.average_least, self.controller.average_part * iterations)
-
     def start(self, criteria: int, groups: int) -> LimitState:
         """Before the first iteration mu = 1."""
         none, each = jnp.zeros((criteria, groups), jnp.float32), jnp.zeros(criteria, jnp.float32)
@@ -155,9 +147,7 @@ class BiasLimit(Method):
     def advance(self, state: LimitState, estimates: Estimates, done: Window, clock: Clock) -> LimitState:
         """Take in the episodes of a rollout and move the multipliers; prices fade with those of earlier ones."""
         after = self.controlled(state, done, gain=self.controller.gain(clock))
-        unfelt = after.integral <= self.controller.lowest
-        weights = jnp.where(unfelt, 0.0, jnp.exp(after.integral))
-        price = limited_advantage(estimates, self.slopes(after), weights)[1]
+        price = limited_advantage(estimates, self.slopes(after), jnp.exp(after.integral))[1]
         keep = jnp.where(clock.iteration == 0, 0.0, self.controller.keep_price)
         return after._replace(price=keep * state.price + (1 - keep) * price)
 
@@ -168,7 +158,7 @@ class BiasLimit(Method):
         square, noise, known = lasting.squared_bias()
         error = jnp.where(known, jnp.clip(square / square_limit - c.aim, -1.0, 2.0), 0.0) / (1.0 + noise / square_limit)
         ended = jnp.sum(done.demand, axis=-1) > 0  # between episodes the integral waits
-        integral = jnp.clip(state.integral + jnp.where(ended, gain * error, 0.0), c.lowest, c.highest)
+        integral = state.integral + jnp.where(ended, gain * error, 0.0)
         has_demand = done.demand > 0
         return state._replace(
             lasting=lasting,
@@ -179,7 +169,7 @@ class BiasLimit(Method):
             ),
             moved=self._moved(state, done),
             integral=integral,
-            mu=jnp.exp(jnp.clip(integral + c.proportional * error, c.lowest, c.highest)),
+            mu=jnp.exp(integral + c.proportional * error),
             bias=jnp.sign(square) * jnp.sqrt(jnp.abs(square)),
         )
 
