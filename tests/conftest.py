@@ -4,11 +4,14 @@ import atexit
 import os
 import shutil
 import tempfile
+from importlib.metadata import version
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault(  # compiles in a third of the time; the code runs slower, but the tests are short
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    # jaxlib 0.11.2 no longer knows this flag, and ends a process that gives it
+    + (" --xla_cpu_use_fusion_emitters=false" if version("jaxlib").startswith("0.10.") else ""),
 )
 os.environ.setdefault("MPLBACKEND", "agg")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # set by the first process; workers and commands inherit it

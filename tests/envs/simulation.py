@@ -1,5 +1,6 @@
 """Whole episodes of a world under a fixed policy, compiled, as totals per episode."""
 
+import os
 from functools import partial
 from typing import NamedTuple
 
@@ -17,8 +18,10 @@ class Totals(NamedTuple):
     steps: int
 
 
-LONG = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+LONG: dict[str, int | bool] = {"xla_backend_optimization_level": 3}
 """Millions of steps: here code that runs fast is worth its compilation, unlike in the other tests."""
+if "xla_cpu_use_fusion_emitters" in os.environ.get("XLA_FLAGS", ""):
+    LONG["xla_cpu_use_fusion_emitters"] = True
 
 
 @partial(jax.jit, static_argnames=("policy", "episodes", "steps"), compiler_options=LONG)

@@ -157,7 +157,7 @@ def _rule_point(env: str, name: str, world: World) -> RulePoint | None:
         totals = rule.policy.expected(world)
         if totals is not None:
             return RulePoint(str(rule), totals.reward / int(world.horizon), totals.bias, simulated=False)
-        evaluation = rule.evaluate(EPISODES if int(world.horizon) < 100 else 64, env=world)
+        evaluation = rule.evaluate(EPISODES if int(world.horizon) < 100 else 64, env=world, progress=None)
     except InvalidInputError:  # other groups or doses than the rule is for
         return None
     return RulePoint(str(rule), evaluation.reward.mean, evaluation.criterion.bias.estimate, simulated=True)

@@ -80,14 +80,15 @@ class OccupancyProgram:
 
     def relaxed(self, corners: Array, max_bias: float) -> Relaxed | None:
         """The best mixture over the corners [corners, criteria], bounded by its prices; None if there is none."""
-        from scipy.sparse import block_diag, bmat, csr_matrix
+        from scipy.sparse import block_array, block_diag, csr_array
 
         mdp, count = self.mdp, len(corners)
         rho = np.repeat(corners, mdp.groups, axis=1)  # [corners, criteria * groups]
         size = self.size
-        shares = block_diag([-self.first[:, None]] * count)
-        equal = bmat(
-            [[block_diag([self.flow] * count), shares], [csr_matrix((1, size * count)), np.ones((1, count))]], "csr"
+        shares = block_diag([csr_array(-self.first[:, None])] * count)
+        equal = block_array(
+            [[block_diag([self.flow] * count), shares], [csr_array((1, size * count)), np.ones((1, count))]],
+            format="csr",
         )
         rows = [np.concatenate(band_rows(self.supply, self.demand, corner[:, None], max_bias)) for corner in rho]
         limits = np.concatenate(rows, axis=1)  # [2 * criteria * groups, corners * variables]
@@ -96,7 +97,7 @@ class OccupancyProgram:
         cost = np.concatenate([-np.tile(self.reward, count), np.zeros(count)])
         done = _solve(
             cost,
-            A_ub=csr_matrix(np.pad(limits, ((0, 0), (0, count)))),
+            A_ub=csr_array(np.pad(limits, ((0, 0), (0, count)))),
             b_ub=np.zeros(len(limits)),
             A_eq=equal,
             b_eq=right,
@@ -155,11 +156,11 @@ def _solve(cost: Array, **constraints: Any) -> Any:
 
 
 def _flow(mdp: FiniteSDMDP) -> tuple[Any, Array]:
-    """The equations of flow as a sparse matrix [equations, variables], and what enters at the start [equations]."""
-    from scipy.sparse import bmat, csr_matrix, identity, kron
+    """The equations of flow as a sparse array [equations, variables], and what enters at the start [equations]."""
+    from scipy.sparse import block_array, csr_array, eye_array, kron
 
-    here = kron(identity(mdp.states), np.ones((1, mdp.actions)), "csr")  # [S, S * A]: sum over actions
-    there = csr_matrix(mdp.transition.reshape(-1, mdp.states).T)  # [S, S * A]: who arrives
+    here = kron(eye_array(mdp.states), np.ones((1, mdp.actions)), "csr")  # [S, S * A]: sum over actions
+    there = csr_array(mdp.transition.reshape(-1, mdp.states).T)  # [S, S * A]: who arrives
     if mdp.horizon is None:
         return (here - mdp.discount * there).tocsr(), mdp.start
     blocks: list[list[Any]] = [[None] * mdp.horizon for _ in range(mdp.horizon)]
@@ -167,4 +168,4 @@ def _flow(mdp: FiniteSDMDP) -> tuple[Any, Array]:
         blocks[t][t] = here
         if t > 0:
             blocks[t][t - 1] = -there
-    return bmat(blocks, "csr"), np.concatenate([mdp.start, np.zeros(mdp.states * (mdp.horizon - 1))])
+    return block_array(blocks, format="csr"), np.concatenate([mdp.start, np.zeros(mdp.states * (mdp.horizon - 1))])

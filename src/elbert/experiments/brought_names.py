@@ -50,7 +50,7 @@ ANSWERED = {
     "verbose": "What is shown while it trains is said by progress in Python; --json silences the command line's table.",
     "device": "JAX chooses it: set the environment variable JAX_PLATFORMS, for example to cpu.",
     "callback": "Functions that are called after every iteration are given as a list: callbacks=[...].",
-    "tensorboard_log": "elbert train has --tensorboard, which writes into the run's folder.",
+    "tensorboard_log": "Give tensorboard=FOLDER, or tensorboard=True with out=; --tensorboard in a shell.",
     "target_kl": "There is no such stop: epochs sets the number of passes over a rollout.",
     "clip_range_vf": "The value loss is not clipped here: scale_values keeps values in proportion instead.",
     "notion": 'It is a parameter of the world: world={"notion": ...} in Python, --world notion=... in a shell.',

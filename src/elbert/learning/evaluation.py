@@ -6,7 +6,7 @@ from typing import Any
 from elbert.checks import as_number, as_seed, as_whole
 from elbert.learning.result import Result, judged
 from elbert.learning.simulators import Environment, Episodes
-from elbert.progress import Tell, tell_nobody
+from elbert.progress import Watch, watched
 
 
 class Evaluable(ABC):
@@ -33,7 +33,7 @@ class Evaluable(ABC):
         extra_demand: float = 0.0,
         confidence: float = 0.95,
         max_bias: float | None = None,
-        progress: Tell = tell_nobody,
+        progress: Watch = "auto",
         **parameters: Any,
     ) -> Result:
         """Reward per step and benefit rates over fresh episodes, with intervals.
@@ -46,16 +46,17 @@ class Evaluable(ABC):
             extra_demand: demand added to every group's in every episode (the published evaluation adds 1).
             confidence: confidence of the intervals.
             max_bias: limit on the bias to be tested; by default the one that the policy was trained for, if any.
-            progress: is told how many episodes are done.
+            progress: "auto" shows a display in terminals and notebooks; True, None or a function as in `elbert.train`.
             parameters: of the named world, for example `horizon=10_000`, over those of training or of the rule.
         """
         as_whole(episodes, "episodes", "a whole number of at least 1; intervals need 2 or more", low=1)
         as_seed(seed)
         if max_bias is not None:
             as_number(max_bias, "max_bias", "the largest bias that is acceptable, 0 or more", low=0.0)
-        sums, about = self._play(
-            env, parameters, episodes=episodes, seed=seed, deterministic=deterministic, progress=progress
-        )
+        with watched(progress, "evaluating") as tell:
+            sums, about = self._play(
+                env, parameters, episodes=episodes, seed=seed, deterministic=deterministic, progress=tell
+            )
         if max_bias is not None and max_bias != about.get("max_bias"):
             about |= {"max_bias": float(max_bias), "price": None}  # training saw the price of its own limit only
         return judged(sums, **about, extra_demand=extra_demand, deterministic=deterministic, confidence=confidence)
