@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import elbert
+from tests.parameters import slow_after
 
 MODULES = [m.name for m in pkgutil.walk_packages(elbert.__path__, "elbert.") if m.name != "elbert.__main__"]
 
@@ -35,13 +36,16 @@ def test_import_loads_nothing_heavy():
 
 @pytest.mark.parametrize(
     "statements",
-    [
-        "import gymnasium, elbert",
-        "import elbert, gymnasium",
-        "import elbert; from gymnasium.vector import VectorEnv; import gymnasium",
-        "import elbert, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
-        "import elbert, gymnasium; elbert.make_world('lending')",
-    ],
+    slow_after(
+        1,
+        [
+            "import elbert, gymnasium",
+            "import gymnasium, elbert",
+            "import elbert; from gymnasium.vector import VectorEnv; import gymnasium",
+            "import elbert, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
+            "import elbert, gymnasium; elbert.make_world('lending')",
+        ],
+    ),
 )
 def test_gymnasium_knows_the_worlds(statements):
     """Red if the ids are registered in one order of imports only, or twice, of which Gymnasium warns."""

@@ -6,6 +6,7 @@ import pytest
 from elbert.errors import InvalidInputError
 from elbert.exact import FiniteSDMDP, NotWithinLimitError, best_policy
 from tests.exact.brute import climbed, gridded, tiny
+from tests.parameters import slow_after
 
 CASES = [
     pytest.param({"groups": groups, "criteria": criteria, "discount": discount}, id=f"{groups}g{criteria}c{discount}")
@@ -25,7 +26,7 @@ def limits_of(mdp):
     return [least + part * (free - least) for part in (0.1, 0.5)] if free > 1.05 * least + 0.01 else []
 
 
-@pytest.mark.parametrize("shape", CASES)
+@pytest.mark.parametrize("shape", slow_after(4, CASES))
 def test_the_optimum_agrees_with_brute_force(shape):
     for seed in (0, 3) if shape["discount"] is None else (3,):
         mdp = tiny(seed, **shape)

@@ -6,6 +6,7 @@ import pytest
 from elbert.exact import ComponentsProgram, FiniteSDMDP, NotWithinLimitError, best_policy, best_within
 from elbert.exact.finite import PolicyTotals
 from tests.exact.brute import best_deterministic, gridded, sometimes_silent
+from tests.parameters import slow_after
 
 CASES = [
     pytest.param({"groups": groups, "criteria": criteria, "moves": moves}, id=f"{groups}g{criteria}c-{moves}")
@@ -37,7 +38,7 @@ def test_a_limit_that_only_such_a_policy_meets_is_feasible():
     assert best.bias == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("shape", CASES)
+@pytest.mark.parametrize("shape", slow_after(2, CASES))
 def test_no_deterministic_policy_exceeds_the_bound(shape):
     """Red if the range of rho, a box's bound or the treatment of groups without rates is wrong."""
     for seed in range(6):

@@ -43,6 +43,7 @@ def test_members_are_told_apart():
     assert logged[0]["seed-5-0/reward"] != logged[0]["seed-7-1/reward"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [Probe(), ProbeEnv], ids=["compiled", "on the host"])
 def test_evaluating_on_the_way_changes_nothing_in_the_training(env):
     """Red if an evaluation uses up the training's randomness or its episodes."""

@@ -11,6 +11,7 @@ from elbert.learning.policy import Policy
 from elbert.learning.ppo import weighed
 from elbert.learning.simulators.compiled import collect, start
 from tests.learning.tiny import Tiny, learner_of
+from tests.parameters import slow_after
 
 EPISODES, CHUNKS = 4000, 24
 
@@ -50,9 +51,7 @@ def objective(world, method, actor):
     return reward - method.alpha * h(supply / demand) + jnp.sum(method.demand_weight * demand)
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] if place else []) for place, case in enumerate(CASES)]
-)
+@pytest.mark.parametrize("case", slow_after(1, CASES))
 def test_sampled_gradient_is_the_exact_one(case):
     world, learner, method, state = problem(*CASES[case])
     exact = jax.grad(lambda actor: objective(world, method, actor))(state.weights.actor)

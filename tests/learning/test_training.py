@@ -8,7 +8,6 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import elbert
 from elbert.errors import InvalidInputError
@@ -18,11 +17,10 @@ from elbert.learning.distributions import distribution_for
 from elbert.learning.methods import FunctionMethod
 from elbert.learning.networks import Model, Moments, Shape
 from elbert.learning.settings import settings_of
-from elbert.learning.simulators import HostSimulator
 from elbert.learning.simulators.compiled import collect, start
 from elbert.learning.trainer import Trainer
-from elbert.progress import tell_nobody
-from tests.learning.tiny import Probe, ProbeEnv, Tiny, configured, learner_of, trainer_of
+from tests.learning.tiny import Probe, Tiny, configured, learner_of, trainer_of
+from tests.parameters import slow_after
 
 SMALL: dict[str, Any] = {
     "copies": 16,
@@ -83,6 +81,7 @@ def weights(trainer):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(trainer.state.weights)]
 
 
+@pytest.mark.slow
 def test_g_ppo_is_elbert_po_with_alpha_0_to_the_bit():
     short: dict[str, Any] = {"steps": 16 * 32 * 4}
     for one, other in zip(
@@ -110,6 +109,7 @@ def test_seeds_side_by_side_are_single_runs():
             assert np.allclose(one[seed], other[0], atol=2e-5)
 
 
+@pytest.mark.slow
 def test_coefficients_side_by_side_are_single_runs():
     short = SMALL | {"steps": 16 * 32 * 3}
     together = elbert.train_many(Probe(), seeds=[4], grid={"alpha": [0.0, 800.0]}, **short)
@@ -146,7 +146,7 @@ def test_values_stay_the_same_when_their_scale_moves():
     assert np.allclose(before, after, atol=1e-5)
 
 
-@pytest.mark.parametrize("critic", ["shared", "separate"])
+@pytest.mark.parametrize("critic", slow_after(1, ["shared", "separate"]))
 def test_critics_learn_the_exact_values_of_all_signals(critic):
     """Under a policy that stays as it is, V = (I - gamma P)^-1 x: episodes that are cut off are continued."""
     world, gamma = Tiny(horizon=5), 0.5
@@ -269,34 +269,6 @@ def test_every_rollout_starts_new_episodes_where_that_is_asked_for():
     assert ended == {False: [0, 16, 16, 16], True: [0, 0, 0, 0]}
 
 
-def vector(mode):
-    return SyncVectorEnv([ProbeEnv] * 8, autoreset_mode=mode)
-
-
-HOST: dict[str, Any] = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 30}
-
-
-@pytest.mark.parametrize("mode", AutoresetMode)
-def test_a_users_vector_environment_trains_as_well(mode):
-    env = vector(mode)
-    agent = elbert.train(env, alpha=1600.0, seed=1, **HOST)
-    evaluation = agent.evaluate(80)
-    assert evaluation.criterion.bias.estimate < 0.1
-    assert evaluation.episodes == 80
-    assert evaluation.horizon == 16
-    assert abs(evaluation.reward.mean - 0.9) < 0.05
-
-
-@pytest.mark.slow
-def test_an_asynchronous_vector_environment_trains():
-    env = AsyncVectorEnv([ProbeEnv] * 2, context="spawn")
-    try:
-        agent = elbert.train(env, method="g-ppo", **(HOST | {"steps": 2 * 64 * 2, "minibatch": 64}))
-        assert agent.evaluate(4).episodes == 4
-    finally:
-        env.close()
-
-
 def test_an_iteration_leaks_no_tracers():
     trainer = trainer_of(Tiny(groups=3, criteria=2), "a-ppo", **SMALL)
     with jax.checking_leaks():
@@ -334,20 +306,6 @@ def test_an_agent_sees_as_its_weights_were_trained():
 
 
 @pytest.mark.slow
-def test_one_environment_a_factory_and_the_same_seed():
-    short: dict[str, Any] = HOST | {"steps": 64 * 4, "copies": 2, "minibatch": 32}
-    with pytest.raises(InvalidInputError, match="copies is 2, but the environment that was given has 1"):
-        elbert.train(ProbeEnv(), method="g-ppo", **short)
-    alone = {name: value for name, value in short.items() if name != "copies"}
-    one = elbert.train(ProbeEnv(), method="g-ppo", **alone)
-    first, second = (elbert.train(ProbeEnv, method="g-ppo", **short) for _ in range(2))
-    assert (one.settings.copies, first.settings.copies) == (1, 2)
-    for a, b in zip(jax.tree.leaves(first.weights), jax.tree.leaves(second.weights), strict=True):
-        assert np.array_equal(a, b)
-    assert first.about.env == "ProbeEnv"
-
-
-@pytest.mark.slow
 def test_a_gymnasium_id_of_ours_is_compiled():
     agent = elbert.train(
         gymnasium.make("elbert/Lending-v0"), method="g-ppo", steps=512, copies=4, rollout=128, minibatch=64
@@ -361,34 +319,6 @@ def test_actions_start_with_the_deviation_asked_for():
     assert np.allclose(np.exp(Model(settings, Shape(2, box, ("criterion",), 2)).init(jax.random.key(0)).log_std), 0.25)
     with pytest.raises(InvalidInputError, match="initial_deviation has no effect on choices"):
         elbert.train(Probe(), method="g-ppo", initial_deviation=0.5, **SMALL)
-
-
-def test_several_seeds_on_the_host_are_refused():
-    with pytest.raises(InvalidInputError, match="2 seeds or coefficients were given for an environment of your own"):
-        elbert.train_many(ProbeEnv, seeds=2, method="g-ppo", **HOST)
-
-
-def test_an_environment_that_reports_nothing_is_refused():
-    class Silent(ProbeEnv):
-        def step(self, action):
-            return (*super().step(action)[:4], {})
-
-    with pytest.raises(InvalidInputError, match="supply"):
-        elbert.train(Silent, method="g-ppo", **HOST)
-
-
-def test_what_is_not_finite_stops_the_training_and_is_named():
-    seen = []
-    with pytest.raises(
-        DivergedError, match=r"Iteration 4 of 8: The reward is nan \(copy \d\).* The state before it is kept"
-    ):
-        elbert.train(
-            lambda: ProbeEnv(break_at=200),
-            method="g-ppo",
-            callbacks=[lambda progress: seen.append(progress.iteration)],
-            **(HOST | {"steps": 8 * 64 * 8}),
-        )
-    assert seen == [1, 2, 3]
 
 
 def test_a_diverging_update_is_named_and_the_state_kept():
@@ -421,33 +351,6 @@ def test_a_penalty_of_ones_own_trains():
     agent = elbert.train(Probe(), penalty=lambda rates: 400.0 * (rates[0, 0] - 0.75) ** 2, alpha=10.0, **SMALL)
     rates = [row.rate for row in agent.evaluate(100).criterion.groups]
     assert abs(rates[0] - 0.75) < 0.05
-
-
-def test_neighbouring_seeds_share_no_episodes():
-    """Gymnasium gives copy i the seed + i: evaluations with seeds 1 and 2 shared 35 of 40 episodes."""
-
-    class Drawn(ProbeEnv):
-        def step(self, action):
-            observation, _, terminated, truncated, info = super().step(action)
-            return observation, float(self.np_random.normal()), terminated, truncated, info
-
-        def reset(self, *, seed=None, options=None):
-            gymnasium.Env.reset(self, seed=seed)
-            return super().reset(seed=None)
-
-    agent = elbert.train(Drawn, method="g-ppo", **(HOST | {"steps": 512, "copies": 8}))
-    simulator = HostSimulator(SyncVectorEnv([Drawn] * 8), "drawn", Drawn)
-    play = functools.partial(simulator.play, agent.model, agent.policy, deterministic=False, progress=tell_nobody)
-    rewards = [play(episodes=40, seed=seed).reward for seed in (1, 2, 1)]
-    assert np.array_equal(rewards[0], rewards[2])
-    assert not np.intersect1d(rewards[0], rewards[1]).size
-
-
-def test_an_episode_that_never_ends_is_a_message(monkeypatch):
-    monkeypatch.setattr("elbert.learning.simulators.host.LONGEST_EPISODE", 300)
-    agent = elbert.train(lambda: ProbeEnv(horizon=10**9), method="g-ppo", **(HOST | {"steps": 512}))
-    with pytest.raises(InvalidInputError, match=r"ProbeEnv has not ended after 300 steps.*TimeLimit"):
-        agent.evaluate(4)
 
 
 def test_a_policy_acts_on_numbers_only():
