@@ -38,6 +38,7 @@ def test_coverage_of_bias_and_impact_ratio_is_nominal(name, episodes):
         assert abs(found["debiased"] - found["true"]) < found["floor"] / 2, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -10,6 +10,7 @@ from benchmarks.coverage import SITUATIONS, rate_coverage
 from elbert.errors import InvalidInputError
 from elbert.fairness import EpisodeTotals, estimate_rates, mean_interval
 from elbert.fairness.rate_intervals import INTERVAL_METHODS
+from tests.parameters import slow_after
 
 SUPPLY = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]])  # [episodes, groups]
 DEMAND = np.array([[2.0, 4.0], [4.0, 4.0], [4.0, 2.0]])
@@ -24,8 +25,8 @@ def random_totals(seed=0, episodes=60, groups=3):
 def test_delta_method_by_hand():
     found = estimate_rates(EpisodeTotals.of(SUPPLY, DEMAND))
     np.testing.assert_array_equal(found.rate, [[0.6, 0.5]])
-    # group 0: residuals (S - 0.6 D) / (10 / 3) = (-0.06, 0.18, -0.12); mean 0, variance 0.0504 / 2
-    error = np.sqrt(0.0252 / 3)
+    # group 0: residuals (S - 0.6 D) / (10 / 3) = (-0.06, 0.18, -0.12), shares of the demand 0.2, 0.4, 0.4
+    error = np.sqrt(0.06**2 / 0.8 + 0.18**2 / 0.6 + 0.12**2 / 0.6) / 3
     half = stats.t.ppf(0.975, 10**2 / (4 + 16 + 16) - 1) * error
     assert found.standard_error[0, 0] == pytest.approx(error, rel=1e-12)
     assert found.low[0, 0] == pytest.approx(0.6 - half, rel=1e-12)
@@ -99,7 +100,7 @@ def test_criteria_are_treated_one_by_one(method):
 
 
 @pytest.mark.parametrize("situation", SITUATIONS[:7], ids=lambda s: s.name)
-@pytest.mark.parametrize("episodes", [50, 500])
+@pytest.mark.parametrize("episodes", slow_after(1, [50, 500]))
 def test_coverage_is_nominal(situation, episodes):
     shares = rate_coverage(situation, episodes=episodes, replications=500)
     assert all(0.93 <= share <= 0.97 for share in shares.values()), shares

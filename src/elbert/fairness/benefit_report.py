@@ -40,6 +40,9 @@ CAUTION = (
     "A small bias says that these rates were alike in these episodes. It does not say that the labels, the groups or "
     "the simulator are right, nor that anyone was treated justly."
 )
+CAUTION_OF_DATA = CAUTION.replace("in these episodes", "in these data").replace(
+    "labels, the groups or the simulator", "labels and the groups"
+)
 FEW_EPISODES = 20
 """Below this many episodes a report says that its intervals are approximate."""
 
@@ -86,6 +89,11 @@ class BenefitReport(Shown):
     notes: tuple[str, ...]
     totals: EpisodeTotals = field(compare=False, repr=False)
 
+    @property
+    def unit(self) -> str:
+        """What each total is of: "episode", "month", "officer"."""
+        return self.totals.unit
+
     def test(self, max_bias: float, *, confidence: float | None = None, seed: int = 0) -> BiasTest:
         """Whether these episodes confirm or refute "bias <= max_bias"; see `bias_limit_test`."""
         confidence = self.confidence if confidence is None else confidence
@@ -95,6 +103,7 @@ class BenefitReport(Shown):
         """The report as plain numbers, strings, lists and dicts; None where something is not estimable."""
         return {
             "episodes": self.episodes,
+            "unit": self.unit,
             "confidence": self.confidence,
             "method": self.method,
             "criteria": [
@@ -143,12 +152,13 @@ class BenefitReport(Shown):
     def _page(self) -> tables.Page:
         shown = [table for result in self.criteria for table in (self._rates(result), self._range(result))]
         remarks = "\n".join(f"* {entry}" for entry in (*self.notes, *self.not_estimable))
-        source = f"From {count(self.episodes, 'episode')}. {CAUTION}"
+        caution = CAUTION if self.unit == "episode" else CAUTION_OF_DATA
+        source = f"From {count(self.episodes, self.unit)}. {caution}"
         return tables.Page((*shown, "", *([remarks, ""] if remarks else []), source))
 
     def _rates(self, result: CriterionBenefit) -> tables.Table:
         """One row per group."""
-        numbers = ("rate", f"{100 * self.confidence:g} % interval", "supply / episode", "demand / episode")
+        numbers = ("rate", f"{100 * self.confidence:g} % interval", f"supply / {self.unit}", f"demand / {self.unit}")
         rows = tuple(
             (
                 row.group,
@@ -189,6 +199,7 @@ def benefit_report(
     groups: Sequence[Any] | None = None,
     criteria: Sequence[Any] | None = None,
     notion: str | Notion | None = None,
+    unit: str = "episode",
     method: IntervalMethod = "delta",
     confidence: float = 0.95,
     resamples: int = DEFAULT_RESAMPLES,
@@ -203,13 +214,14 @@ def benefit_report(
         groups: a name per group.
         criteria: a name per criterion.
         notion: a notion or its name: names the criteria and refuses supply above demand where it forbids that.
+        unit: what an episode is called in the report, for example "branch".
         method: how the intervals of rates are found, see `estimate_rates`.
         confidence: of every interval, from 0.5 to 0.999.
         resamples: draws of the bootstrap.
         seed: seed of the bootstrap and of the simulated noise; the same seed gives the same report.
     """
     confidence = as_confidence(confidence)
-    totals = EpisodeTotals.of(supply, demand, groups=groups, criteria=criteria, notion=notion)
+    totals = EpisodeTotals.of(supply, demand, groups=groups, criteria=criteria, notion=notion, unit=unit)
     rates = estimate_rates(totals, method=method, confidence=confidence, resamples=resamples, seed=seed)
     biases, unknown_biases = estimate_bias(totals, confidence=confidence, seed=seed)
     ratios, unknown_ratios = estimate_impact_ratio(totals, confidence=confidence, seed=seed)
@@ -248,11 +260,12 @@ def benefit_report(
 
 def _notes(totals: EpisodeTotals, pooled: Pooled, biases: Sequence[BiasEstimate]) -> Iterator[str]:
     """What a reader should know and cannot see in the numbers, the gravest first."""
+    unit = totals.unit
     labelled = totals.notion is None or totals.notion.needs_qualified
     complete = (totals.supply == totals.demand).all(axis=(0, 2)) & totals.demand.any(axis=(0, 2))
     for c in np.flatnonzero(complete & labelled):
         yield (
-            f"WARNING: {totals.criteria[c]}: every group received exactly what it was due, in every episode. If who "
+            f"WARNING: {totals.criteria[c]}: every group received exactly what it was due, in every {unit}. If who "
             "was due is known among accepted people only (as the repayment of a loan is), and 0 was filled in for the "
             "others, this rate is 1 by construction: neither it nor a bias of 0 says anything about fairness. "
             "Compare acceptance rates (demographic parity), or find out about the people who were rejected."
@@ -266,22 +279,22 @@ def _notes(totals: EpisodeTotals, pooled: Pooled, biases: Sequence[BiasEstimate]
                 f"{groups[g]} ({pooled.effective[c, g]:.1f}, {100 * pooled.largest[c, g]:.0f} %)" for g in unreliable
             )
             yield (
-                f"{bias.criterion}: unreliable for group {each}. In parentheses: how many episodes of equal demand its "
-                "demand weighs as much as, and the share of it in the largest episode. With fewer than 10, or more "
+                f"{bias.criterion}: unreliable for group {each}. In parentheses: how many {unit}s of equal demand its "
+                f"demand weighs as much as, and the share of it in the largest {unit}. With fewer than 10, or more "
                 "than 25 %, intervals and verdicts err more often than they say."
             )
         for n in np.unique(with_demand[still]):
             alike = still & (with_demand == n)
             yield (
-                f"{bias.criterion}, group {', '.join(groups[alike])}: the rate was the same in all {n} episodes with "
-                f"demand. Up to {100 * pooled.unseen[c][alike].max():.2g} % of episodes could differ without any "
+                f"{bias.criterion}, group {', '.join(groups[alike])}: the rate was the same in all {n} {unit}s with "
+                f"demand. Up to {100 * pooled.unseen[c][alike].max():.2g} % of {unit}s could differ without any "
                 "having been seen; the intervals allow for that."
             )
         sparse = groups[~compared & (with_demand > 0)]
         if sparse.size:
             yield (
                 f"{bias.criterion}, group {', '.join(sparse)}: left out of bias and impact ratio, having demand in one "
-                "episode only. No limit can be confirmed without it."
+                f"{unit} only. No limit can be confirmed without it."
             )
         if bias.debiased is not None and bias.debiased < 0:
             yield (
@@ -290,7 +303,7 @@ def _notes(totals: EpisodeTotals, pooled: Pooled, biases: Sequence[BiasEstimate]
             )
     if 1 < totals.episodes < FEW_EPISODES:
         yield (
-            f"{totals.episodes} episodes are few: intervals are approximate below about {FEW_EPISODES}, less so for "
+            f"{totals.episodes} {unit}s are few: intervals are approximate below about {FEW_EPISODES}, less so for "
             "groups whose demand is even."
         )
 

@@ -75,7 +75,7 @@ class BiasTest:
         if self.p_refute is None or self.p_confirm is None:
             return f"bias <= {self.max_bias:g}: {self.verdict}"
         without = f"; without {', '.join(self.left_out)}" if self.left_out else ""
-        caution = "" if self.reliable else "; unreliable: too few episodes carry the demand of a group"
+        caution = "" if self.reliable else "; unreliable: too few units carry the demand of a group"
         return (
             f"bias <= {self.max_bias:g}: {self.verdict} "
             f"(p to refute {self.p_refute:.3g}, p to confirm {self.p_confirm:.3g}{without}{caution})"
@@ -155,7 +155,7 @@ def estimate_bias(
             continue
         numbers = {"estimate": float(np.ptp(rate))}
         if totals.episodes == 1:
-            unknown.append(NotEstimable(name, None, "interval of the bias", "1 episode; at least 2 are needed"))
+            unknown.append(NotEstimable(name, None, "interval of the bias", f"1 {totals.unit}; at least 2 are needed"))
         else:
             spread = comparison.spread(rate, comparison.pooled.error, confidence=confidence, seed=seed)
             largest = 1.0 if totals.bounded[c] else np.inf
@@ -196,11 +196,11 @@ def estimate_impact_ratio(
         if len(groups) < 2:
             add(name, None, comparison.too_few)
         elif rate.max() == 0:
-            add(name, None, f"no group received anything in {count(totals.episodes, 'episode')}")
+            add(name, None, f"no group received anything in {count(totals.episodes, totals.unit)}")
         elif rate.min() == 0:
             add(name, 0.0, f"group {groups[int(rate.argmin())]} never received anything")
         elif totals.episodes == 1:
-            add(name, float(rate.min() / rate.max()), "1 episode; at least 2 are needed")
+            add(name, float(rate.min() / rate.max()), f"1 {totals.unit}; at least 2 are needed")
         else:
             spread = comparison.spread(np.log(rate), comparison.pooled.error / rate, confidence=confidence, seed=seed)
             ranges = (spread.estimate, max(spread.debiased, 0.0), spread.high, spread.low)
@@ -222,7 +222,7 @@ def bias_limit_test(totals: EpisodeTotals, max_bias: float, *, confidence: float
     need = "the largest acceptable bias, a number of at least 0"
     max_bias = float(as_number(max_bias, "max_bias", need, low=0.0, high=np.finfo(float).max))
     if totals.episodes < 2:
-        raise NotEstimableError("There is 1 episode. A test needs at least 2, and means more with 50.")
+        raise NotEstimableError(f"There is 1 {totals.unit}. A test needs at least 2, and means more with 50.")
     comparisons = _comparisons(totals, confidence)
     for comparison in comparisons:
         if len(comparison.groups) < 2:

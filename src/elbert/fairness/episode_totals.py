@@ -45,6 +45,7 @@ class EpisodeTotals:
     criteria: tuple[str, ...]
     groups: tuple[str, ...]
     notion: Notion | None
+    unit: str = "episode"  # what each total is of, for people: "episode", "month", "officer"
 
     @property
     def episodes(self) -> int:
@@ -67,6 +68,7 @@ class EpisodeTotals:
         groups: Sequence[Any] | None = None,
         criteria: Sequence[Any] | None = None,
         notion: str | Notion | None = None,
+        unit: str = "episode",
     ) -> "EpisodeTotals":
         """Totals from arrays [episodes, groups] or [episodes, criteria, groups], checked and named.
 
@@ -89,6 +91,7 @@ class EpisodeTotals:
             criteria=as_names(criteria, n_criteria, "criteria"),
             groups=as_names(range(n_groups) if groups is None else groups, n_groups, "groups"),
             notion=notion,
+            unit=unit,
         )
         totals._check()
         return totals
@@ -97,7 +100,7 @@ class EpisodeTotals:
         """Groups without demand, each with its reason and count."""
         return tuple(
             NotEstimable(
-                self.criteria[c], self.groups[g], "rate", f"no demand in any of {count(self.episodes, 'episode')}"
+                self.criteria[c], self.groups[g], "rate", f"no demand in any of {count(self.episodes, self.unit)}"
             )
             for c, g in np.argwhere(self.demand.sum(axis=0) == 0)
         )

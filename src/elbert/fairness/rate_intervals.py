@@ -44,7 +44,7 @@ class Pooled(NamedTuple):
     """
 
     rate: Floats  # sum_e S_e / sum_e D_e, NaN without demand
-    directions: Floats  # [episodes, criteria, groups] residuals u_e = (S_e - z D_e) / mean(D), scaled to length 1
+    directions: Floats  # [episodes, criteria, groups] residuals u_e / sqrt(1 - w_e), scaled to length 1
     error: Floats  # standard error of the rate; for a still group the bound
     effective: Floats  # n_eff = (sum_e D_e)**2 / sum_e D_e**2: how many equal episodes the demand weighs as much as
     largest: Floats  # share of the demand that the largest episode carries
@@ -78,9 +78,11 @@ class MeanEstimate(NamedTuple):
 
 @lru_cache(maxsize=1)  # the parts of a report, and the tests of limits after it, share one pass over the totals
 def pool(totals: EpisodeTotals, *, confidence: float) -> Pooled:
-    """z = sum_e S_e / sum_e D_e, its standard error sqrt(sum_e u_e**2 * n / (n - 1)) / E, and n_eff.
+    """z = sum_e S_e / sum_e D_e, its standard error sqrt(sum_e u_e**2 / (1 - w_e)) / E, and n_eff.
 
-    u_e = (S_e - z D_e) / mean(D) are the residuals; n of the E episodes have supply or demand of the group.
+    u_e = (S_e - z D_e) / mean(D) are the residuals and w_e = D_e / sum D the shares of the demand. An episode with a
+    large share draws the rate towards itself, which makes its residual too small on average; 1 / (1 - w_e) mends that
+    (CR2 of Bell and McCaffrey 2002). It is n / (n - 1) where n episodes have equal demand.
     """
     supply, demand = totals.supply, totals.demand
     total = demand.sum(axis=0)
@@ -93,15 +95,15 @@ def pool(totals: EpisodeTotals, *, confidence: float) -> Pooled:
     scale = np.maximum(supply + expected, np.where(has_demand, rate, 0.0) * mean)
     rounding = (np.abs(supply - expected) <= _ROUNDING * scale) | ~has_demand
     deviation = np.where(rounding, 0.0, supply - expected)
-    residuals = deviation / mean / power_of_two(rate)  # squares of very large or small rates would leave the floats
+    share = ratio(demand, total, otherwise=0.0)
+    drawn = np.sqrt(np.maximum(1 - share, _ROUNDING))
+    residuals = deviation / mean / drawn / power_of_two(rate)  # squares of large or small rates would leave the floats
     squares = (residuals**2).sum(axis=0)
     with_demand, active = (demand > 0).sum(axis=0), ((demand > 0) | (supply > 0)).sum(axis=0)
     still = (with_demand >= 2) & (squares == 0)
     unseen = 1 - (1 - confidence) ** (1 / np.maximum(active, 1))
-    n = np.maximum(active, 2)
-    error = np.sqrt(squares * n / (n - 1)) / totals.episodes * power_of_two(rate)
+    error = np.sqrt(squares) / totals.episodes * power_of_two(rate)
     bound = unseen * np.maximum(rate, headroom(totals, rate)) / ndtri(0.5 + confidence / 2)
-    share = ratio(demand, total, otherwise=0.0)
     effective = ratio(1.0, (share**2).sum(axis=0), otherwise=0.0)
     return Pooled(
         rate=rate,
@@ -148,8 +150,8 @@ def estimate_rates(
 
     The methods, each from the residuals u_e = (S_e - z D_e) / mean(D) or by resampling whole episodes:
 
-    - "delta": z +- t * sqrt(sum_e u_e**2 * n / (n - 1)) / E, where n of the E episodes have supply or demand of the
-      group. Student's t has n_eff - 1 degrees of freedom, with n_eff = (sum_e D_e)**2 / sum_e D_e**2.
+    - "delta": z +- t * sqrt(sum_e u_e**2 / (1 - w_e)) / E, where w_e is the episode's share of the demand. Student's t
+      has n_eff - 1 degrees of freedom, with n_eff = (sum_e D_e)**2 / sum_e D_e**2.
     - "jackknife": around the bias-corrected n z - (n - 1) mean(z_-e), with the spread of the leave-one-out rates z_-e
       and the same t.
     - "bootstrap": episodes drawn with replacement, studentised: the quantiles of (z* - z) / se* replace Student's.
@@ -181,8 +183,8 @@ def estimate_rates(
     unknown = [*totals.unknown_rates()]
     for c, g in np.argwhere((pooled.with_demand > 0) & ~estimable):
         enough = 2 if method != "bootstrap" else FEW_TO_RESAMPLE
-        few = f"demand in {count(int(pooled.with_demand[c, g]), 'episode')} of {totals.episodes}; {enough} are needed"
-        alike = f"episodes vary too little, or too much, for the {method} to tell; use the delta method"
+        few = f"demand in {count(int(pooled.with_demand[c, g]), totals.unit)} of {totals.episodes}; {enough} are needed"
+        alike = f"{totals.unit}s vary too little, or too much, for the {method} to tell; use the delta method"
         reason = few if pooled.with_demand[c, g] < enough else alike
         unknown.append(NotEstimable(totals.criteria[c], totals.groups[g], "interval", reason))
     error, low, high = (np.where(estimable, values, np.nan) for values in (error, low, high))
@@ -230,6 +232,16 @@ def _bootstrap(
     scale = np.where(pooled.with_demand > 0, totals.demand.mean(axis=0), np.inf)
     s, d = (np.reshape(x / scale, (episodes, -1)) for x in (totals.supply / unit, totals.demand))
     moments = np.concatenate([s, d, s * s, s * d, d * d], axis=1)
+
+    def rates_of(weight: Floats) -> tuple[Floats, Floats]:
+        """Rates and errors if each episode counts this often; NaN where no episode that counts has demand."""
+        sum_s, sum_d, sum_ss, sum_sd, sum_dd = np.split(weight @ moments, 5, axis=1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            rate = sum_s / sum_d
+            square = np.maximum(sum_ss - 2 * rate * sum_sd + rate**2 * sum_dd, 0.0)
+            return rate, np.sqrt(square * episodes / max(episodes - 1, 1)) / sum_d
+
+    error = rates_of(np.ones((1, episodes)))[1].reshape(shape) * unit
     rng = np.random.default_rng(seed)
     deviation = np.empty((resamples, flat.size))
     chunk = max(1, _CHUNK // episodes)
@@ -237,18 +249,14 @@ def _bootstrap(
         size = min(chunk, resamples - start)
         drawn = rng.integers(0, episodes, (size, episodes)) + episodes * np.arange(size)[:, None]
         weight = np.bincount(drawn.ravel(), minlength=size * episodes).reshape(size, episodes).astype(float)
-        sum_s, sum_d, sum_ss, sum_sd, sum_dd = np.split(weight @ moments, 5, axis=1)
+        again, spread = rates_of(weight)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            again = sum_s / sum_d  # NaN where no drawn episode has demand
-            square = np.maximum(sum_ss - 2 * again * sum_sd + again**2 * sum_dd, 0.0)
-            spread = np.sqrt(square * episodes / max(episodes - 1, 1)) / sum_d
-            studentised = (again - flat) / spread
-        deviation[start : start + size] = np.where(again == flat, 0.0, studentised)
+            deviation[start : start + size] = np.where(again == flat, 0.0, (again - flat) / spread)
     upper, lower = _quantiles(deviation, [0.5 + confidence / 2, 0.5 - confidence / 2])
     enough = pooled.with_demand >= FEW_TO_RESAMPLE
     with np.errstate(invalid="ignore"):
-        low, high = (np.where(enough, pooled.rate - q.reshape(shape) * pooled.error, np.nan) for q in (upper, lower))
-    return pooled.error, low, high
+        low, high = (np.where(enough, pooled.rate - q.reshape(shape) * error, np.nan) for q in (upper, lower))
+    return error, low, high
 
 
 def _quantiles(values: Floats, probabilities: list[float]) -> Floats:
