@@ -4,6 +4,7 @@
 
 import inspect
 import re
+from dataclasses import fields
 from functools import reduce
 from pathlib import Path
 
@@ -11,8 +12,7 @@ import numpy as np
 import pytest
 
 import elbert
-from elbert import cli
-from elbert.experiments import gate
+from elbert import cli, exit_codes
 from elbert.experiments.run_metrics import read_metrics
 from elbert.learning.methods import BiasLimit
 from elbert.learning.result import judged
@@ -96,6 +96,18 @@ def test_a_report_has_the_same_names(result):
             assert in_frame == (list(value) if isinstance(value, tuple) else [value]), quantity
 
 
+def test_an_audit_has_the_same_names():
+    log = Path(__file__).parents[1] / "examples" / "loans.csv"
+    asked = {"time": "date", "group": "group", "decision": "approved", "unit": "officer", "max_bias": 0.05}
+    audit = elbert.audit(log, progress=None, **asked)
+    content, shown = audit.to_dict(), " ".join(as_text(audit._page(), 200).split())
+    for quantity, _, python, json_name, words in table("An audit"):
+        value = at(audit, python)
+        assert value is not None, quantity
+        assert plain(value) == at(content, json_name), quantity
+        assert words in shown, quantity
+
+
 def test_metrics_have_these_columns(tmp_path):
     source = Path(__file__).parent / "experiments" / "data" / "run-0.1.0"
     columns = read_metrics(source)
@@ -105,13 +117,14 @@ def test_metrics_have_these_columns(tmp_path):
 
 def test_a_limit_is_called_max_bias_everywhere():
     for _, command, python in table("Where a limit is given"):
-        name = command.split()[1]
-        assert "max_bias" in inspect.signature(getattr(cli, name)).parameters
+        asked = {field.name for field in fields(elbert.Question)}
+        given = inspect.signature(getattr(cli, command.split()[1])).parameters
+        assert "max_bias" in (asked if "question" in given else given)
         function = python.removesuffix("(max_bias=)").removeprefix("elbert.")
         taken = inspect.signature(at(elbert, function)).parameters
-        assert "max_bias" in (BiasLimit.settings() if "settings" in taken else taken)
+        assert "max_bias" in (BiasLimit.settings() if "settings" in taken else asked if "question" in taken else taken)
 
 
 def test_exit_codes_are_those_of_the_package():
     codes = {int(code) for row in table("Exit codes") for code in row[0].split(",")}
-    assert {gate.CONFIRMED, gate.REFUTED, gate.UNDETERMINED, cli.CRASHED, 2} <= codes
+    assert {exit_codes.CONFIRMED, exit_codes.REFUTED, exit_codes.UNDETERMINED, cli.CRASHED, 2} <= codes

@@ -21,7 +21,12 @@ from elbert.gym_ids import register_now_or_later
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from elbert import callbacks, envs, exact, fairness, learning
+    from elbert import auditing, callbacks, envs, exact, fairness, learning
+    from elbert.auditing.audit import audit
+    from elbert.auditing.law import law_table
+    from elbert.auditing.monitor import monitor
+    from elbert.auditing.question import Question
+    from elbert.auditing.results import Audit
     from elbert.envs import (
         NotionVectorWrapper,
         NotionWrapper,
@@ -39,24 +44,29 @@ if TYPE_CHECKING:
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
 
-_ROOMS = ("callbacks", "envs", "exact", "fairness", "learning")
+_ROOMS = ("auditing", "callbacks", "envs", "exact", "fairness", "learning")
 _HOMES = (
-    *("errors", "fairness", "envs", "learning", "exact.frontier"),
+    *("errors", "fairness", *(f"auditing.{module}" for module in ("results", "question", "audit", "law", "monitor"))),
+    *("envs", "learning", "exact.frontier"),
     *(f"experiments.{module}" for module in ("run_folder", "evaluate", "compare", "train")),
 )
 """Modules that the other names come from, in the order in which they import each other."""
 
 __all__ = [
     "Agent",
+    "Audit",
     "BenefitReport",
     "ElbertError",
     "InvalidInputError",
     "NotEstimableError",
     "NotionVectorWrapper",
     "NotionWrapper",
+    "Question",
     "SupplyDemandVectorWrapper",
     "SupplyDemandWrapper",
     "__version__",
+    "audit",
+    "auditing",
     "benefit_report",
     "callbacks",
     "check_env",
@@ -66,9 +76,11 @@ __all__ = [
     "exact",
     "fairness",
     "frontier",
+    "law_table",
     "learning",
     "load",
     "make_world",
+    "monitor",
     "register",
     "runs",
     "train",

@@ -11,12 +11,16 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from elbert import __version__
+from elbert.auditing.question import Question
 from elbert.errors import ElbertError
+from elbert.tables import visible
 
 Flag = Annotated[bool, Parameter(negative=())]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
 Repeated = Annotated[list[str] | None, Parameter(negative=())]
 FailOn = Literal["refuted", "unconfirmed", "never"] | None
+
+NOTHING_ASKED = Question()
 
 CRASHED = 70
 """Exit code of what should not happen (EX_SOFTWARE): 1 would read as a refuted limit."""
@@ -25,6 +29,7 @@ app = App(
     name="elbert",
     help="Long-term fairness in sequential decisions: for each group, total benefit given over total benefit due.",
     version=__version__,
+    default_parameter=Parameter(negative_iterable=()),
 )
 
 
@@ -259,6 +264,75 @@ def compare(
 
     written = write_comparison(comparison, out)
     _show(comparison.to_dict(), comparison_page(comparison), as_json=as_json, written=written, width=120)
+
+
+@app.command
+def audit(
+    log: str,
+    *,
+    question: Annotated[Question, Parameter(name="*", show_default=False)] = NOTHING_ASKED,
+    out: Path | None = None,
+    as_json: Json = False,
+) -> None:
+    """Audit a log of decisions: long-term benefit rates of groups, their uncertainty, and what is not known.
+
+    The exit code is the verdict on --max-bias: 0 confirmed (or no limit asked), 1 refuted, 3 undetermined. Wrong use or
+    data end with 2.
+
+    Args:
+        log: CSV or Parquet file (a pattern names several), or a TOML file that holds log = "..." and these options.
+        out: Folder for the answer (JSON, Markdown) and its figures (PNG, SVG).
+    """
+    from elbert.report.live import ProgressDisplay
+
+    with ProgressDisplay(f"audit of {visible(log, 200)}") as display:
+        from elbert.auditing.audit import audit as conduct_audit
+        from elbert.auditing.law import law_table
+        from elbert.auditing.question import completed
+
+        source, asked = completed(log, question)
+        answer = (conduct_audit if asked.law is None else law_table)(source, asked, progress=display)
+    from elbert.report.audit_pages import page_of, write_audit
+
+    written = [] if out is None else write_audit(answer, out)
+    _show(answer.to_dict(), page_of(answer), as_json=as_json, written=written, width=110)
+    if answer.code:
+        sys.exit(answer.code)
+
+
+@app.command
+def monitor(
+    log: str | None = None,
+    *,
+    state: Path,
+    question: Annotated[Question, Parameter(name="*", show_default=False)] = NOTHING_ASKED,
+    exact: Flag = False,
+    largest: float | None = None,
+    best_at: float | None = None,
+    as_json: Json = False,
+) -> None:
+    """Add new rows of a log to a state, and say what all rows so far show, however often you look.
+
+    The options of an audit are given the first time; later they are in the state. The exit code is as in an audit.
+
+    Args:
+        log: The new rows: a CSV or Parquet file, or a pattern. Without it, the state is shown as it is.
+        state: File that keeps what was seen; it is made the first time.
+        exact: Give bounds without approximation, by betting: rows must be units (--unit row), or --largest be given.
+        largest: Largest demand that a unit can have, for exact bounds.
+        best_at: Number of units at which the bounds are narrowest; 500 by default.
+    """
+    from elbert.report.live import ProgressDisplay
+
+    with ProgressDisplay("monitor") as display:
+        from elbert.auditing.monitor import monitor as add_rows
+
+        seen = add_rows(log, question, state=state, exact=exact, largest=largest, best_at=best_at, progress=display)
+    from elbert.report.monitor_page import monitor_page
+
+    _show(seen.to_dict(), monitor_page(seen), as_json=as_json, width=110)
+    if seen.code:
+        sys.exit(seen.code)
 
 
 @app.command

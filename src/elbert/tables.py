@@ -30,6 +30,22 @@ class Toned(str):
         return cell
 
 
+COLOURS = {
+    "confirmed": "green",
+    "refuted": "bold red",
+    "finished": "green",
+    "failed": "bold red",
+    "damaged": "bold red",
+}
+COLOURS |= dict.fromkeys(("not refuted", "not estimable", "undetermined"), "yellow")
+COLOURS |= dict.fromkeys(("running", "stopped", "interrupted", "killed"), "yellow")
+
+
+def toned(word: str) -> str:
+    """A verdict or a status, in its colour where there are colours."""
+    return Toned(word, COLOURS.get(word, ""))
+
+
 @dataclass(frozen=True)
 class Column:
     """How one column is shown."""
@@ -59,10 +75,16 @@ class Table:
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         """For a rich console: in columns where there is room, else with rows for columns, else stacked."""
+        if not self.columns:
+            return
+        from rich.text import Text
+
         turned = self._turned()
         for table in (self, turned) if len(self.rows) > 1 else (self,):
             widths = table._fitted(console, options)
             if widths is not None:
+                if self.title:
+                    yield Text(self.title, style="bold")  # not in the table, where it would fold at its width
                 yield table._side_by_side(widths)
                 return
         yield self._stacked()
@@ -115,9 +137,6 @@ class Table:
 
         table = RichTable(
             box=box.SIMPLE_HEAD if self.ruled else None,
-            title=Text(self.title) if self.title else None,
-            title_justify="left",
-            title_style="bold",
             header_style="bold",
             show_header=self._headed,
             pad_edge=False,
@@ -170,8 +189,15 @@ class Page:
         return as_text(self)
 
     def to_markdown(self) -> str:
-        """As Markdown; what stands in paragraphs is taken as it is."""
-        return "\n".join(f"{part}\n" if isinstance(part, str) else part.to_markdown() for part in self.parts)
+        """As Markdown: the titles of tables are headings, and text cannot be taken for markup."""
+        blocks = []
+        for part in self.parts:
+            if isinstance(part, str):
+                blocks.append(f"{_in_markdown(part)}\n" if part else "")
+            else:
+                blocks += [f"## {_in_markdown(part.title)}\n"] if part.title else []
+                blocks.append(part.to_markdown())
+        return "\n".join(block for block in blocks if block)
 
 
 def columns(*headings: str, right: bool = False, folds: bool = False, detail: bool = False) -> tuple[Column, ...]:
@@ -196,6 +222,12 @@ def as_text(part: "Table | Page", width: int = TEXT_WIDTH) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
+def visible(text: object, longest: int = 80) -> str:
+    """Text from data as one line: control characters are written out, and what is too long is cut."""
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))
+    return shown if len(shown) <= longest else shown[: longest - 3] + "..."
+
+
 def number(value: float | None, digits: int = 4, *, unknown: str = "?") -> str:
     """A number with this many digits after the point."""
     return unknown if value is None or math.isnan(value) else f"{value:.{digits}f}"
@@ -214,6 +246,7 @@ def _longest(texts: Sequence[str], *, lines: bool = False) -> int:
     return max((cell_len(part) for part in parts), default=0)
 
 
-def _in_markdown(cell: str) -> str:
-    """A cell whose text cannot be taken for markup or for the end of the cell."""
-    return cell.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
+def _in_markdown(text: str) -> str:
+    """Text that cannot be taken for a tag, a link, or the end of a cell."""
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(")
+    return plain.replace("|", "\\|").replace("\n", " ")

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from elbert.errors import InvalidInputError
+from elbert.exit_codes import CONFIRMED, REFUTED, UNDETERMINED, code_of, overall
 from elbert.experiments.evaluate import Policy
 from elbert.experiments.run_folder import RunFolder
 from elbert.learning.result import Result
 
 FailOn: TypeAlias = Literal["refuted", "unconfirmed", "never"]
-CONFIRMED, REFUTED, UNDETERMINED = 0, 1, 3
-"""Exit codes; 2 is wrong use."""
 NO_LIMIT = "--fail-on needs a limit to judge by. Give --max-bias."
 
 
@@ -44,8 +43,7 @@ def gate(results: Sequence[Result], fail_on: FailOn = "unconfirmed") -> Gate:
     limits = [single.limit for result in results for single in result.singles if single.limit is not None]
     if not limits:
         raise InvalidInputError(NO_LIMIT)
-    verdicts = {limit.verdict for limit in limits}
-    code = REFUTED if "refuted" in verdicts else CONFIRMED if verdicts == {"confirmed"} else UNDETERMINED
+    code = code_of(overall(limit.verdict for limit in limits))
     claim = f"bias <= {', '.join(f'{bound:g}' for bound in sorted({limit.max_bias for limit in limits}))}"
     shares = f" for {sum(limit.verdict == 'refuted' for limit in limits)} of {len(limits)} policies"
     several = len(limits) > 1

@@ -26,7 +26,7 @@ from elbert.report.charts import (
 )
 from elbert.report.frontier import draw_frontier_line, highest_reward
 from elbert.report.style import GREY, draw_figure
-from elbert.tables import Column, Page, Table, Toned, columns, facts, interval, number
+from elbert.tables import COLOURS, Column, Page, Table, Toned, columns, facts, interval, number, toned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,17 +42,6 @@ BEST_MEANS = {
     ),
     False: "of best: how far the reward is from an upper bound that no policy exceeds; the best policy may be nearer.",
 }
-
-
-COLOURS = {"confirmed": "green", "refuted": "bold red", "not refuted": "yellow", "not estimable": "yellow"}
-COLOURS |= {"finished": "green", "failed": "bold red", "damaged": "bold red"} | dict.fromkeys(
-    ("running", "stopped", "interrupted", "killed"), "yellow"
-)
-
-
-def toned(word: str) -> str:
-    """A verdict or a status, in its colour where there are colours."""
-    return Toned(word, COLOURS.get(word, ""))
 
 
 def runs_page(runs: Sequence[RunSummary]) -> Page:

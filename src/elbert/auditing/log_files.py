@@ -1,0 +1,289 @@
+"""Logs: files (CSV, Parquet) and frames behind one lazy frame, and what is wrong with a file, by name and row.
+
+Files, and frames that are in memory, are read by polars. Frames that live in another engine (DuckDB, Spark) stay
+there: narwhals puts the same questions to each.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from glob import glob
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import narwhals as nw
+import polars as pl
+
+from elbert.auditing.csv_bytes import BLOCK, Look, broken_line, content, look_at, shown
+from elbert.auditing.memory_frames import as_polars
+from elbert.errors import ElbertError, InvalidInputError, did_you_mean
+from elbert.files import FileError, as_path
+from elbert.tables import visible
+
+IN_MEMORY = 2**29
+"""CSV files up to this size are parsed once, and the columns in question kept; larger ones are read at every pass."""
+HASHED = 2**31
+"""Files up to this size, in all, are named with their SHA-256."""
+CSV_SUFFIXES, PARQUET_SUFFIXES = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+ROW_NUMBER, FILE_NAME = "elbert row", "elbert file"
+"""Columns that files get from us; a log must not have them."""
+_Panic = pl.exceptions.PanicException
+"""What polars raises for damaged Parquet files and times that are out of range; it is no `Exception`."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A table of decisions that has not been read yet."""
+
+    frame: nw.LazyFrame[Any]
+    name: str  # for people: the files, or the kind of frame
+    files: tuple[Path, ...] = ()
+    separator: str = ""  # of a CSV file
+    notes: tuple[str, ...] = ()
+    places: nw.LazyFrame[Any] | None = None  # number and file of all rows, also of those that are left out later
+
+    @property
+    def is_polars(self) -> bool:
+        """Whether rows are read by polars, which can parse text."""
+        return self.frame.implementation.is_polars()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns but our own."""
+        return [name for name in self.frame.collect_schema().names() if name not in (ROW_NUMBER, FILE_NAME)]
+
+    def new_name(self, wish: str) -> str:
+        """A name for a new column, which no column has."""
+        names = self.frame.collect_schema().names()
+        while wish in names:
+            wish += "'"
+        return wish
+
+    def collect(self, frame: "nw.LazyFrame[Any] | pl.LazyFrame") -> pl.DataFrame:
+        """The rows of a frame made from this log's; what goes wrong is said in terms of the log."""
+        try:
+            if isinstance(frame, pl.LazyFrame):
+                return frame.collect(engine="streaming")
+            if self.is_polars:
+                return frame.to_native().collect(engine="streaming")
+            return frame.collect(backend="polars").to_native()
+        except (ElbertError, KeyboardInterrupt, MemoryError):
+            raise
+        except (Exception, _Panic) as error:  # each engine has its own exceptions
+            raise InvalidInputError(self.explained(error)) from error
+
+    def require(self, names: Sequence[str]) -> None:
+        """Refuse names of columns that the log does not have, with the nearest one and a look at its columns."""
+        columns = self.columns
+        for name in names:
+            if name not in columns:
+                near = did_you_mean(name, _short(columns)) if _short([name]) else ""
+                raise InvalidInputError(
+                    f"{self.name} has no column {visible(name)!r}.{near} It has {self._glimpse(columns)}."
+                )
+            if name in ("", "*") or (name.startswith("^") and name.endswith("$")):
+                raise InvalidInputError(
+                    f"{self.name} has a column called {visible(name)!r}, which engines take for something else than a "
+                    "name. Call it otherwise."
+                )
+
+    def narrowed(self, names: Sequence[str]) -> "Log":
+        """The log with these columns only, read into memory where it is a small CSV file."""
+        kept = [name for name in (*names, ROW_NUMBER, FILE_NAME) if name in self.frame.collect_schema().names()]
+        frame = self.frame.select(*kept)
+        if self.separator:
+            # A line with too many columns shows only if all columns are parsed; else its values move to others.
+            self.collect(self.frame.select(nw.all().null_count()))
+            if sum(path.stat().st_size for path in self.files) <= IN_MEMORY:
+                frame = nw.from_native(self.collect(frame)).lazy()
+        return replace(self, frame=frame, places=frame.select(ROW_NUMBER, FILE_NAME) if self.files else None)
+
+    def provenance(self) -> list[dict[str, Any]]:
+        """Name, size and SHA-256 of every file; no digest where files are very large."""
+        sizes = {path: path.stat().st_size for path in self.files}
+        hashed = sum(sizes.values()) <= HASHED
+        return [
+            {"file": str(path), "bytes": size, "sha256": _sha256(path) if hashed else None}
+            for path, size in sizes.items()
+        ]
+
+    def _glimpse(self, columns: Sequence[str]) -> str:
+        """The columns, with what stands in the first row."""
+        if not columns:
+            return "none"
+        try:
+            first = self.collect(self.frame.head(1))
+        except InvalidInputError:
+            first = pl.DataFrame()
+        named = [visible(name) + _held(first, name) for name in columns[:30]]
+        return ", ".join(named) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
+
+    def explained(self, error: BaseException) -> str:
+        """What went wrong, in terms of the log: which line is broken, or what the engine says."""
+        reason = visible(str(error).strip().split("\n")[0], 200) or type(error).__name__
+        if self.separator:
+            for path in self.files:
+                place = broken_line(path, self.separator)
+                if place:
+                    return f"{shown(path)} cannot be read: {place}"
+        return f"{self.name} cannot be read ({reason})."
+
+
+def _held(first: pl.DataFrame, name: str) -> str:
+    """What stands in a column of the first row, in brackets; nothing where it is blank, or neither text nor number."""
+    if not first.height or name not in first.columns:
+        return ""
+    kind = first[name].dtype
+    value = first[name].item() if kind == pl.String or kind.is_numeric() else None
+    return f" ({visible(value, 20)})" if value else ""
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """Names that can be compared for nearness, which takes long where they are long or many."""
+    return [name for name in islice(names, 1000) if len(name) <= 100]
+
+
+def open_log(source: Any) -> Log:
+    """A log from a path, several paths, a pattern of paths, or a frame."""
+    if isinstance(source, str | os.PathLike):
+        return _open_files(_paths(source))
+    if isinstance(source, list | tuple) and source and all(isinstance(each, str | os.PathLike) for each in source):
+        return _open_files([path for each in source for path in _paths(each)])
+    try:
+        frame: Any = nw.from_native(cast("Any", source))
+    except TypeError as error:
+        raise InvalidInputError(
+            f"The log is a {type(source).__name__}. Give the path of a CSV or Parquet file, or a frame: pandas, "
+            "polars, pyarrow, DuckDB or Spark."
+        ) from error
+    except nw.exceptions.DuplicateError as error:
+        raise InvalidInputError(
+            f"The log has columns of the same name ({visible(error, 200)}). Give each a name of its own."
+        ) from error
+    name = f"The {frame.implementation.value} frame"
+    if isinstance(frame, nw.DataFrame):
+        frame = nw.from_native(as_polars(frame)).lazy()
+    log = Log(frame, name)
+    try:
+        _refuse_own_names(name, log.frame.collect_schema().names())
+    except ElbertError:
+        raise
+    except (Exception, _Panic) as error:  # a lazy frame may be no more than a wrong query; each engine has its own
+        raise InvalidInputError(log.explained(error)) from error
+    return log
+
+
+def _refuse_own_names(name: str, columns: Sequence[str]) -> None:
+    for own in (ROW_NUMBER, FILE_NAME):
+        if own in columns:
+            raise InvalidInputError(f"{name} has a column called {own!r}, which an audit adds itself. Rename it.")
+
+
+def _open_files(paths: Sequence[Path]) -> Log:
+    paths, twice = _each_once(paths)
+    kinds = {_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise InvalidInputError(f"The log is made of {' and '.join(sorted(kinds))} files. Give files of one kind.")
+    name = shown(paths[0]) if len(paths) == 1 else f"{shown(paths[0])} and {len(paths) - 1} more files"
+    if kinds == {"CSV"}:
+        log = _open_csv([look_at(path) for path in paths], name)
+        return replace(log, notes=(*twice, *log.notes))
+    try:
+        _refuse_own_names(name, list(pl.read_parquet_schema(paths[0])))
+        # Names of files are names here, also those with brackets: they are not patterns.
+        lazy = pl.scan_parquet(list(paths), include_file_paths=FILE_NAME, row_index_name=ROW_NUMBER, glob=False)
+        lazy.collect_schema()
+    except ElbertError:
+        raise
+    except (Exception, _Panic) as error:
+        raise FileError(f"{name} cannot be read as Parquet ({visible(error, 200)}).") from error
+    return Log(nw.from_native(lazy), name, tuple(paths), notes=twice)
+
+
+def _open_csv(looks: Sequence[Look], name: str) -> Log:
+    first, paths = looks[0], tuple(look.path for look in looks)
+    for look in looks:
+        if (look.header, look.separator) != (first.header, first.separator):
+            raise InvalidInputError(
+                f"{shown(look.path)} has the columns {', '.join(map(visible, look.header))}, and {shown(first.path)} "
+                f"has {', '.join(map(visible, first.header))}. Give files with the same columns in the same order."
+            )
+    _refuse_own_names(name, first.header)
+    others = [look for look in looks if look.encoding != "utf-8"]
+    if not others:
+        lazy = pl.scan_csv(
+            list(paths),
+            infer_schema=False,
+            separator=first.separator,
+            row_index_name=ROW_NUMBER,
+            include_file_paths=FILE_NAME,
+            glob=False,
+        )
+        return Log(nw.from_native(lazy), name, paths, first.separator)
+    other = shown(others[0].path)
+    note = f"{other} is not UTF-8 and was read as Windows-1252: look whether the names of groups are right."
+    frame = pl.concat([_decoded(look) for look in looks]).with_row_index(ROW_NUMBER)
+    return Log(nw.from_native(frame).lazy(), name, paths, first.separator, (note,))
+
+
+def _decoded(look: Look) -> pl.DataFrame:
+    """A CSV file that is not UTF-8, or stands next to one that is not."""
+    text = content(look.path).decode(look.encoding, "replace")
+    try:
+        frame = pl.read_csv(text.encode(), infer_schema=False, separator=look.separator)
+    except (pl.exceptions.PolarsError, _Panic) as error:
+        place = broken_line(look.path, look.separator) or visible(error, 200)
+        raise FileError(f"{shown(look.path)} cannot be read: {place}") from error
+    return frame.with_columns(pl.lit(str(look.path)).alias(FILE_NAME))
+
+
+def _paths(source: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path, a folder or a pattern names."""
+    path = as_path(source, "the log")
+    if path.is_file():
+        return [path]
+    pattern = str(path / "*") if path.is_dir() else str(source)
+    matches = map(Path, glob(pattern, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
+    listed = sorted(match for match in matches if match.is_file())
+    readable = [match for match in listed if _suffix(match) in (*CSV_SUFFIXES, *PARQUET_SUFFIXES)] or listed
+    if not readable or not str(source):
+        near = did_you_mean(path.name, [each.name for each in islice(path.parent.glob("*"), 1000)])
+        raise FileError(f"There is no file {visible(str(source))}.{near}")
+    return readable
+
+
+def _each_once(paths: Sequence[Path]) -> tuple[list[Path], tuple[str, ...]]:
+    """The files without repetitions, and a note about one that is named twice: its decisions must not count twice."""
+    first: dict[Path, Path] = {}
+    repeated = [path for path in paths if first.setdefault(path.resolve(), path) is not path]
+    for path in paths:
+        try:
+            str(path).encode()
+        except UnicodeEncodeError as error:
+            raise FileError(f"The name of the file {shown(path)} is not UTF-8. Call it otherwise.") from error
+    return list(first.values()), tuple(f"{shown(path)} is named twice and was read once." for path in repeated[:1])
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower()
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def _kind(path: Path) -> str:
+    if _suffix(path) in PARQUET_SUFFIXES:
+        return "Parquet"
+    try:
+        with path.open("rb") as file:
+            return "Parquet" if file.read(4) == b"PAR1" else "CSV"
+    except OSError as error:
+        raise FileError(f"Cannot read {shown(path)} ({error.strerror}).") from error
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
