@@ -2,7 +2,7 @@
 #   make demo   train with and without fairness on lending, show the comparison
 #   make test   every check: lint, types, import rules, tests; a few minutes
 #   make quick  lint and the tests that need no training: a first answer in about a minute
-#   make test-all   make test, and the long studies and whole trainings
+#   make test-all   make test, the long studies and whole trainings, and audits of Spark frames (where there is Java)
 #   make docs   the site with its API pages, in site/: strict, offline, links checked
 #   make bench  measurements that take minutes
 #   make reproduce  the paper's experiments, all of them: hours; REPRODUCE='main --quick' gives a first picture
@@ -17,7 +17,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)
 
 PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
-.PHONY: demo test test-all quick slow lint types imports tests docs bench reproduce clean
+.PHONY: demo test test-all quick slow spark lint types imports tests docs bench reproduce clean
 
 demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
@@ -40,10 +40,13 @@ imports: $(VENV)/installed-dev
 tests: $(VENV)/installed-dev
 	$(PYTEST) -m 'not slow'
 
-test-all: test slow
+test-all: test slow spark
 
 slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow
+
+spark: $(VENV)/installed-spark
+	$(BIN)/python -m pytest tests/auditing/test_engines.py -k spark
 
 quick: lint imports
 	$(PYTEST) -m 'not slow' tests/fairness tests/exact/test_branch_and_bound.py tests/envs/test_trajectories.py tests/learning/test_estimates.py \
@@ -57,6 +60,8 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/worlds.py
 	$(BIN)/python benchmarks/coverage.py
+	for study in coverage unknown monitor jumps; do $(BIN)/python benchmarks/audits.py $$study || exit 1; done
+	$(BIN)/python benchmarks/audit_scale.py
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/limits.py
@@ -76,6 +81,10 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 $(VENV)/installed-dev: $(VENV)/python pyproject.toml constraints.txt
 	$(INSTALL) '.[dev]'
 	touch $(VENV)/installed $@
+
+$(VENV)/installed-spark: $(VENV)/installed-dev
+	$(INSTALL) '.[dev,spark]'
+	touch $@
 
 $(VENV)/installed-docs: $(VENV)/python pyproject.toml constraints.txt
 	$(INSTALL) '.[docs]'

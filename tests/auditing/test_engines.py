@@ -2,6 +2,7 @@
 # pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportMissingImports=false
 
 import builtins
+import shutil
 import sys
 
 import duckdb
@@ -108,6 +109,7 @@ def test_text_as_time_must_be_converted_in_other_engines():
         elbert.audit(duckdb.from_arrow(frame.to_arrow()), **ASKED)
 
 
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, which is not installed")
 def test_spark(tmp_path):
     pyspark = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
     session = (

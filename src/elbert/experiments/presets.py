@@ -73,7 +73,8 @@ def layers_of(name: str, env: str, method: type[Method]) -> Layers:
     brought = dict(ENTRIES[env].training) if env in ENTRIES and env not in content else {}
     if env in ENTRIES and env not in content and not brought and OWN not in content:
         raise InvalidInputError(
-            f"{where} has no section [{env}]. Add one, or take another preset: {', '.join(PRESETS)}."
+            f"{where} has no section [{env}]. Add one, or take another preset: "
+            f"{', '.join(preset for preset in PRESETS if preset != where)}."
         )
     heading = env if env in content else OWN
     section, entry = content.get(heading, {}), f"entry of {env}"
