@@ -268,8 +268,7 @@ def compare(
 
 @app.command
 def audit(
-    log: str,
-    *,
+    *log: str,
     question: Annotated[Question, Parameter(name="*", show_default=False)] = NOTHING_ASKED,
     out: Path | None = None,
     as_json: Json = False,
@@ -280,12 +279,12 @@ def audit(
     data end with 2.
 
     Args:
-        log: CSV or Parquet file (a pattern names several), or a TOML file that holds log = "..." and these options.
+        log: CSV or Parquet files, a folder or a pattern, or a TOML file that holds log = "..." and these options.
         out: Folder for the answer (JSON, Markdown) and its figures (PNG, SVG).
     """
     from elbert.report.live import ProgressDisplay
 
-    with ProgressDisplay(f"audit of {visible(log, 200)}") as display:
+    with ProgressDisplay(f"audit of {visible(' '.join(log), 200)}") as display:
         from elbert.auditing.audit import audit as conduct_audit
         from elbert.auditing.law import law_table
         from elbert.auditing.question import completed

@@ -350,8 +350,8 @@ def test_conditions_that_have_no_order_are_refused():
 
 
 def test_conditions_on_long_numbers_are_exact():
-    frame = log(number=cycled(2**53, 2**53 + 1))
-    assert audited(frame, where=f"number={2**53 + 1}", group="decision").reasons["counted"] == 60
+    frame = log(number=cycled(2**53, 2**53 + 1), side=["xy"[i // 2 % 2] for i in range(120)])
+    assert audited(frame, where=f"number={2**53 + 1}", group="side").reasons["counted"] == 60
 
 
 def test_what_means_not_known_does_so_in_every_column():

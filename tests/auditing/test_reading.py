@@ -128,7 +128,7 @@ def test_names_that_are_nearly_right(tmp_path):
         elbert.audit(path, **(ASKED | {"group": "grup"}))
     with pytest.raises(FileError, match=r"Did you mean 'log\.csv'"):
         elbert.audit(tmp_path / "lok.csv", **ASKED)
-    with pytest.raises(InvalidInputError, match="The log is a int"):
+    with pytest.raises(InvalidInputError, match="The log is of type int"):
         elbert.audit(3, **ASKED)
 
 

@@ -13,7 +13,7 @@ from elbert.auditing.counting import Tally, count_rows
 from elbert.auditing.log_files import open_log
 from elbert.auditing.question import ROW, Question, asked_of
 from elbert.auditing.results import Audit
-from elbert.auditing.rows import TIME_BLOCKS, Rows, read_rows
+from elbert.auditing.rows import COUNTED, NOT_ASKED_FOR, TIME_BLOCKS, Rows, read_rows
 from elbert.auditing.sweeping import SMALLEST, Side, Sweep, sides_of
 from elbert.auditing.timeline import Timeline
 from elbert.errors import InvalidInputError
@@ -57,7 +57,13 @@ def conduct(source: Any, question: Question, notion: Notion | None, tell: Tell) 
     smallest = SMALLEST if question.smallest is None else question.smallest
     sides = sides_of(question.group, tally, rows.measures, smallest)
     sweeps = [
-        Sweep(side, tally.by_period, timed and place < len(question.group) and _can_follow(side, tally), tally.part)
+        Sweep(
+            side,
+            tally.by_period,
+            timed and place < len(question.group) and _can_follow(side, tally),
+            (side.totals(tally.by_unit)[1] > 0).sum(axis=0) > 1,
+            tally.part,
+        )
         for place, side in enumerate(sides)
     ]
     for cells in tally.period_cells():
@@ -135,7 +141,7 @@ def _notes(rows: Rows, tally: Tally, sides: Sequence[Side]) -> Iterator[str]:
             f"Intervals over time and of splits come from the cells of {100 * tally.part:.1f} % of the units, drawn at "
             "random. Everything else is of all units."
         )
-    lost = tally.lost_by_group.sum()
+    lost = sum(number for reason, number in tally.reasons.items() if reason not in (COUNTED, NOT_ASKED_FOR))
     if lost > 0.2 * (lost + tally.counted):
         share = lost / (lost + tally.counted)
         yield f"{100 * share:.0f} % of the rows could not be read: the answer is about the others only."

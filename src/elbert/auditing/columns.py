@@ -78,7 +78,9 @@ _PLAIN = (
     nw.Float64,
 )
 _CLOCK = "%H:%M:%S%.f"
-_SPELLED = sorted({spelled(word) for word in MISSING for spelled in (str, str.upper, str.title, str.capitalize)})
+_SPELLED = sorted(
+    {spelled(word) for word in MISSING for spelled in (str, str.upper, str.title, str.capitalize)} | {"NaN", "NaT"}
+)
 """What means "not known", as people write it; to look for it in any case of letters takes ten times as long."""
 
 

@@ -12,7 +12,6 @@ from elbert.auditing.results import Course, ErrorBy, Estimate, GroupCourse, NotC
 from elbert.auditing.sweeping import Side, Sweep, two_groups
 from elbert.fairness.episode_totals import EpisodeTotals, Floats
 from elbert.fairness.notions import Notion
-from elbert.fairness.rate_intervals import pool
 from elbert.fairness.rates import ratio
 from elbert.fairness.splits import (
     Sloped,
@@ -55,12 +54,6 @@ class Comparing:
             notion=self.notion,
             unit=self.unit,
         )
-
-    @cached_property
-    def quantile(self) -> Floats:
-        """Student's quantile for each criterion and group, with its effective number of units.   [criteria, groups]"""
-        assert self.totals is not None
-        return stdtrit(pool(self.totals, confidence=self.confidence).freedom, 0.5 + self.confidence / 2)
 
     def not_compared(self, rows: dict[str, int]) -> tuple[NotCompared, ...]:
         """The groups that are shown only."""
@@ -186,12 +179,13 @@ class Comparing:
         The units may be a part of all, that were swept over.
         """
         c, first, second = key
+        own_share = self._share(key)
         errors = [
-            clustered_error(self._influence_of(key), self._share(key)),
+            clustered_error(self._influence_of(key), own_share),
             *(clustered_error(each, share) / float(np.sqrt(swept)) for each in parts),
         ]
         estimates = [
-            _estimate(number, error, self._t(key))
+            _estimate(number, error, self._t(own_share))
             for number, error in zip((split.difference, split.treatment, split.timing), errors, strict=True)
         ]
         filled = split.weights.any(axis=1)
@@ -259,7 +253,7 @@ class Comparing:
                         strata=len(names),
                         shared=int((two[1] > 0).all(axis=1).sum()),
                         difference=splits[-1].difference,
-                        pooled=_estimate(numbers[c][2], error, self._t(key)),
+                        pooled=_estimate(numbers[c][2], error, self._t(self._share(key))),
                         odds_ratio=pooled_odds_ratio(*two),
                     )
                 )
@@ -279,10 +273,13 @@ class Comparing:
         assert self.totals is not None
         return _share_of(two_groups(self.totals.demand[:, c], first, second), 1.0)
 
-    def _t(self, key: tuple[int, int, int]) -> float:
-        """Student's quantile of the group with the fewer effective units."""
-        c, first, second = key
-        return float(max(self.quantile[c, first], self.quantile[c, max(second, 0) if second >= 0 else first]))
+    def _t(self, share: Floats) -> float:
+        """Student's quantile of the one of two groups with the fewer effective units; infinite for a single unit.
+
+        [units, 2]
+        """
+        freedom = float((1 / (share**2).sum(axis=0)).min()) - 1
+        return float(stdtrit(freedom, 0.5 + self.confidence / 2)) if freedom > _STILL else np.inf
 
 
 def _share_of(demand: Floats, part: float) -> Floats:
@@ -308,8 +305,8 @@ def row_squares(side: Side, sums: Floats, rates: Floats) -> Floats:
 
 
 def _estimate(number: Sloped, error: float, t: float) -> Estimate:
-    """With an interval, unless no unit varied: then nothing says how far off it may be."""
-    if error <= _STILL:
+    """With an interval, unless no unit varied or there is one only: then nothing says how far off it may be."""
+    if error <= _STILL or np.isinf(t):
         return Estimate(number.value)
     return Estimate(number.value, number.value - t * error, number.value + t * error)
 

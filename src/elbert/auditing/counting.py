@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from elbert.auditing.columns import Coded, Label
-from elbert.auditing.rows import COUNTED, NOT_ASKED_FOR, REASONS, TIME_BLOCKS, Rows
+from elbert.auditing.rows import COUNTED, NOT_ASKED_FOR, REASONS, TIME_BLOCKS, WEIGHT, Rows
 from elbert.errors import InvalidInputError, NotEstimableError
 from elbert.fairness.episode_totals import Floats
 from elbert.progress import Progress, Tell
@@ -43,7 +43,7 @@ class Tally:
     rows_by_group: Floats  # [groups]
     by_period: Floats  # [periods, groups, measures]
     by_stratum: Floats  # [strata, groups, measures]
-    lost_by_group: Floats  # [groups] rows that were asked for and are not counted
+    lost_by_group: Floats  # [groups] decisions that were asked about and are not counted
     left_out: Floats  # [periods] the same, where their time is known
     units: int
     by_unit: Floats  # [units, groups, measures]
@@ -113,7 +113,7 @@ def count_rows(rows: Rows, tell: Tell) -> Tally:
         rows_by_group=_dense(counted, [groups], ["rows"])[:, 0],
         by_period=by_period,
         by_stratum=by_stratum,
-        lost_by_group=_dense(others, [groups], ["rows"])[:, 0],
+        lost_by_group=_dense(others, [groups], [WEIGHT if WEIGHT in others.columns else "rows"])[:, 0],
         left_out=_dense(others, [periods], ["rows"])[:, 0],
         units=len(by_unit),
         by_unit=by_unit,
@@ -171,8 +171,10 @@ def added_up(rows: Rows, keys: list[str]) -> pl.DataFrame:
     measures = [name for name in rows.columns if name.startswith("measure ")]
     values = ["decision", "outcome"] if rows.by_value else []
     sums = (nw.col(name).sum() for name in measures)
-    frame = rows.frame.select(*keys, *values, *measures)
-    table = rows.log.collect(frame.group_by(*keys, *values).agg(nw.len().alias("rows"), *sums))
+    weights = [WEIGHT] if WEIGHT in rows.columns else []
+    frame = rows.frame.select(*keys, *values, *measures, *weights)
+    weighed = (nw.col(name).sum() for name in weights)
+    table = rows.log.collect(frame.group_by(*keys, *values).agg(nw.len().alias("rows"), *weighed, *sums))
     return (_weighed(rows, table, keys) if rows.by_value else table).sort(keys)  # the same sums in the same order
 
 
@@ -192,7 +194,8 @@ def _weighed(rows: Rows, table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
         *(d * d for d in demand),
     ]
     columns = {f"measure {k}": number * values for k, values in enumerate([*supply, *demand, *products])}
-    return table.select(*keys, "rows").with_columns(**columns).group_by(keys).sum()
+    kept = [name for name in ("rows", WEIGHT) if name in table.columns]
+    return table.select(*keys, *kept).with_columns(**columns).group_by(keys).sum()
 
 
 def _dense(table: pl.DataFrame, axes: Sequence[_Axis], columns: Sequence[str] = ()) -> Floats:

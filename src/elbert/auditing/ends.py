@@ -7,6 +7,7 @@ Every end is a ratio of totals with an influence of every unit, so that sampling
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import permutations
 from typing import NamedTuple, cast
 
@@ -107,11 +108,26 @@ class _Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Ends:
-    """Both ends of every compared group's rate, under one criterion."""
+    """Both ends of every compared group's rate, under one criterion.
 
-    low: tuple[End, ...]
-    high: tuple[End, ...]
+    A rate may be extreme in several ways, and which of them is the most extreme may change when more people are added.
+    So all are kept.
+    """
+
+    lows: tuple[tuple[End, ...], ...]  # for each group, what may be its lowest rate
+    highs: tuple[tuple[End, ...], ...]
     bounded: bool = True  # whether rates cannot be above 1
+    tests: int = 1  # how many tests a refutation is corrected for: criteria and comparisons
+
+    @cached_property
+    def low(self) -> tuple[End, ...]:
+        """The lowest rate of each group."""
+        return tuple(min(ends, key=lambda end: end.value) for ends in self.lows)
+
+    @cached_property
+    def high(self) -> tuple[End, ...]:
+        """The highest rate of each group."""
+        return tuple(max(ends, key=lambda end: end.value) for ends in self.highs)
 
     @property
     def reliable(self) -> bool:
@@ -123,15 +139,22 @@ class Ends:
         """Whether every group has demand in at least two units."""
         return all(end.seen > 1 for end in (*self.low, *self.high))
 
+    def of_estimable(self) -> "Ends | None":
+        """The groups that have demand in at least two units; None if these are fewer than two."""
+        places = [g for g, ends in enumerate(zip(self.low, self.high, strict=True)) if all(e.seen > 1 for e in ends)]
+        if len(places) < 2:
+            return None
+        return replace(self, lows=tuple(self.lows[g] for g in places), highs=tuple(self.highs[g] for g in places))
+
     def verdict(self, max_bias: float, confidence: float) -> tuple[Verdict, float, float]:
         """The verdict on "the bias is at most the limit" wherever the rates lie, and its two p-values.
 
         Confirmed if, for every two groups, the highest of one minus the lowest of the other is within the limit.
-        Refuted if the lowest of one minus the highest of another is beyond it (Bonferroni over all pairs).
+        Refuted if the lowest of one minus the highest of another is beyond it (Bonferroni over all pairs and tests).
         """
         most = [gap.p_at_most(max_bias) for gap in self._above(confidence)]
         least = [1 - gap.p_at_most(max_bias) for gap in self._below(confidence)]
-        confirm, refute, level = max(most), min(1.0, min(least) * len(least)), 1 - confidence
+        confirm, refute, level = max(most), min(1.0, min(least) * len(least) * self.tests), 1 - confidence
         return "refuted" if refute <= level else "confirmed" if confirm <= level else "not refuted", refute, confirm
 
     def bounds(
@@ -180,17 +203,19 @@ class Ends:
         """
         return replace(
             self,
-            low=tuple(end.plus(0.0, part * people.unmet) for end in self.low),
-            high=tuple(end.plus(part * people.received, part * people.due) for end in self.high),
+            lows=tuple(tuple(end.plus(0.0, part * people.unmet) for end in ends) for ends in self.lows),
+            highs=tuple(
+                tuple(end.plus(part * people.received, part * people.due) for end in ends) for ends in self.highs
+            ),
         )
 
     def with_lost(self, lost: Floats) -> "Ends":
         """The ends if these decisions about each group, which could not be read, went either way.   [groups]"""
-        each = [number / len(end.demand) for number, end in zip(lost, self.low, strict=True)]
+        each = [number / len(ends[0].demand) for number, ends in zip(lost, self.lows, strict=True)]
         return replace(
             self,
-            low=tuple(end.plus(0.0, number) for end, number in zip(self.low, each, strict=True)),
-            high=tuple(end.plus(number, number) for end, number in zip(self.high, each, strict=True)),
+            lows=tuple(tuple(end.plus(0.0, n) for end in ends) for ends, n in zip(self.lows, each, strict=True)),
+            highs=tuple(tuple(end.plus(n, n) for end in ends) for ends, n in zip(self.highs, each, strict=True)),
         )
 
     def _above(self, confidence: float) -> list[_Gap]:

@@ -24,6 +24,7 @@ from elbert.fairness.notions import DEMOGRAPHIC_PARITY
 from elbert.fairness.rates import ratio
 from elbert.progress import Tell, Watch, watched
 from elbert.shown import Shown
+from elbert.tables import visible
 
 SMALL_SHARE = 0.02
 
@@ -75,6 +76,10 @@ class LawTable(Shown):
         return str(self._page())
 
 
+TAKEN = ("law", "group", "decision", "favourable", "threshold", "burden", "count", "where", "missing", "key")
+"""Fields of a question that the table is made from; `key` and `burden` change nothing and do no harm."""
+
+
 def law_table(log: Any, question: Question | None = None, *, progress: Watch = "auto", **asked: Any) -> LawTable:
     """The table, from a column that says who was selected, or from scores.
 
@@ -88,6 +93,12 @@ def law_table(log: Any, question: Question | None = None, *, progress: Watch = "
     """
     question = replace(asked_of(asked, question, source="law_table"), law="ll144")
     question.check()
+    refused = [name for name in question.to_dict() if name not in TAKEN]
+    if refused:
+        raise InvalidInputError(
+            f"law is given next to {', '.join(refused)}, which the law's table knows nothing of. Leave that out, or "
+            "ask without law: an audit tests a limit, and the law sets none."
+        )
     with watched(progress, "law") as tell:
         return _conduct(log, question, tell)
 
@@ -158,9 +169,16 @@ def _median(log: Log, question: Question) -> float | None:
     median, least, most, kinds, read, unread = log.collect(
         log.frame.select(*(number.alias(str(place)) for place, number in enumerate(numbers)))
     ).row(0)
-    yes_or_no = kinds <= 3 and least in (0.0, 1.0) and most in (0.0, 1.0)  # what is blank may be one of the kinds
-    if median is None or unread > read or yes_or_no:
+    if median is None or unread > read:
         return None
+    kinds -= int(log.collect(log.frame.select(value.is_null().any().alias("blank"))).item())  # which counts as one
+    if kinds <= 2 and {least, most} <= {0.0, 1.0}:
+        return None
+    if kinds == 2:
+        raise InvalidInputError(
+            f"{log.name}: column {visible(question.decision)!r} holds {least:g} and {most:g} only. Say which of them "
+            f"means selected: --favourable {most:g}; or, if they are scores, from where on: --threshold {most:g}."
+        )
     if question.count is not None:
         raise InvalidInputError(
             "The median of the scores is needed, and rows stand for several people each (count). Give a row per person."

@@ -155,7 +155,7 @@ def open_log(source: Any) -> Log:
         frame: Any = nw.from_native(cast("Any", source))
     except TypeError as error:
         raise InvalidInputError(
-            f"The log is a {type(source).__name__}. Give the path of a CSV or Parquet file, or a frame: pandas, "
+            f"The log is of type {type(source).__name__}. Give the path of a CSV or Parquet file, or a frame: pandas, "
             "polars, pyarrow, DuckDB or Spark."
         ) from error
     except nw.exceptions.DuplicateError as error:
@@ -186,7 +186,8 @@ def _open_files(paths: Sequence[Path]) -> Log:
     kinds = {_kind(path) for path in paths}
     if len(kinds) > 1:
         raise InvalidInputError(f"The log is made of {' and '.join(sorted(kinds))} files. Give files of one kind.")
-    name = shown(paths[0]) if len(paths) == 1 else f"{shown(paths[0])} and {len(paths) - 1} more files"
+    more = len(paths) - 1
+    name = f"{shown(paths[0])} and {more} more {'file' if more == 1 else 'files'}" if more else shown(paths[0])
     if kinds == {"CSV"}:
         log = _open_csv([look_at(path) for path in paths], name)
         return replace(log, notes=(*twice, *log.notes))
@@ -205,7 +206,12 @@ def _open_files(paths: Sequence[Path]) -> Log:
 def _open_csv(looks: Sequence[Look], name: str) -> Log:
     first, paths = looks[0], tuple(look.path for look in looks)
     for look in looks:
-        if (look.header, look.separator) != (first.header, first.separator):
+        if look.separator != first.separator:
+            raise InvalidInputError(
+                f"{shown(look.path)} separates columns by {look.separator!r}, and {shown(first.path)} by "
+                f"{first.separator!r}. Give files that are written alike."
+            )
+        if look.header != first.header:
             raise InvalidInputError(
                 f"{shown(look.path)} has the columns {', '.join(map(visible, look.header))}, and {shown(first.path)} "
                 f"has {', '.join(map(visible, first.header))}. Give files with the same columns in the same order."
@@ -248,6 +254,10 @@ def _paths(source: str | os.PathLike[str]) -> list[Path]:
     matches = map(Path, glob(pattern, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
     listed = sorted(match for match in matches if match.is_file())
     readable = [match for match in listed if _suffix(match) in (*CSV_SUFFIXES, *PARQUET_SUFFIXES)] or listed
+    if path.is_dir() and not readable:
+        raise FileError(f"The folder {visible(str(source))} holds no file.")
+    if path.exists() and not readable:
+        raise FileError(f"{visible(str(source))} is no file and no folder. Write the log into a file first.")
     if not readable or not str(source):
         near = did_you_mean(path.name, [each.name for each in islice(path.parent.glob("*"), 1000)])
         raise FileError(f"There is no file {visible(str(source))}.{near}")

@@ -29,13 +29,25 @@ from elbert.auditing.monitor_state import (
     locked,
 )
 from elbert.auditing.question import ROW, Question, asked_of, question_of
-from elbert.auditing.rows import COUNTED, NOT_ASKED_FOR, REASONS, TIME_BLOCKS, NoneAskedForError, Rows, read_rows
+from elbert.auditing.rows import (
+    COUNTED,
+    NOT_ASKED_FOR,
+    REASONS,
+    TIME_BLOCKS,
+    UNKNOWN_COUNT,
+    WEIGHT,
+    NoneAskedForError,
+    Rows,
+    read_rows,
+)
 from elbert.checks import as_number
 from elbert.errors import InvalidInputError
 from elbert.fairness.confidence_sequences import BEST_AT
 from elbert.files import as_path
 from elbert.progress import Progress, Watch, watched
 
+ANY_NUMBER = 1e300
+"""Decisions that a row may stand for whose count is not known: more than there are of anything."""
 REFUSED = ("control", "assume", "law", "smallest", "due", "outcome_time", "unknown_groups", "seed")
 """What an audit can be asked, and a monitor cannot."""
 
@@ -73,14 +85,15 @@ def monitor(
         best_at = float(as_number(best_at, "best_at", "a number of units of at least 1", low=1, high=1e15))
     with watched(progress, "monitor") as tell, locked(path):
         kept = State.read(path) if path.exists() else None
+        if kept is None and log is None:
+            raise InvalidInputError(f"There is no state {path} yet. Give a log to begin with.")
         chosen = _agreed(given, kept, path, exact=exact, largest=largest, best_at=best_at)
         before = 0 if kept is None else kept.rows
         if log is not None:
             tell(Progress("reading", 0, None, "rows"))
             kept = _take_in(open_log(log), chosen, kept, exact=exact, largest=largest, best_at=best_at)
             kept.write(path)
-        if kept is None:
-            raise InvalidInputError(f"There is no state {path} yet. Give a log to begin with.")
+        assert kept is not None
         return look_at(kept, path, added=kept.rows - before)
 
 
@@ -156,7 +169,8 @@ def _take_in(
 def _take_in_period(kept: State, rows: Rows, period: int | None, label: str, part: pl.DataFrame) -> None:
     """Add the rows of one period, after closing the one before."""
     pairs = rows.measures.pairs
-    unknown = [k for k, (_, outcome) in enumerate(pairs) if outcome is None and len(pairs) > 2]
+    needed = rows.measures.needs_outcome and len(pairs) > 2
+    unknown = [k for k, (_, outcome) in enumerate(pairs) if outcome is None and needed]
     late = kept.period is not None and period is not None and period < kept.period
     if period is not None and not late and period != kept.period:
         kept.close(rows.measures)
@@ -169,10 +183,15 @@ def _take_in_period(kept: State, rows: Rows, period: int | None, label: str, par
         elif reason == COUNTED and unit and hashed(unit) in kept.units_seen and unit not in kept.open:
             reason = AGAIN
         _add(kept.reasons, reason, int(row["rows"]))
+        group = _group_name(rows.groups.label(row["group"]))
+        decisions = float(row[WEIGHT] if WEIGHT in row else row["rows"])
+        if reason == UNKNOWN_COUNT:
+            decisions = ANY_NUMBER
+        if reason != COUNTED or not group:
+            kept.astray[group] = kept.astray.get(group, 0.0) + decisions
         if reason != COUNTED:
             continue
-        parts = rows.groups.label(row["group"])
-        group = _group_name(parts)
+        kept.counted[group] = kept.counted.get(group, 0.0) + decisions
         sums = kept.open.setdefault(unit, {}).setdefault(group, [0.0] * rows.measures.number)
         for k in range(rows.measures.number):
             sums[k] += float(row[f"measure {k}"])

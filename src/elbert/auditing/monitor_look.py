@@ -10,7 +10,6 @@ import numpy as np
 from elbert.auditing.monitor_state import (
     AGAIN,
     LATE,
-    UNKNOWN_GROUP,
     UNKNOWN_OUTCOME,
     State,
 )
@@ -124,22 +123,18 @@ def _verdict(kept: State, criteria: tuple[MonitoredCriterion, ...], limit: float
         return "refuted", ""
     if any(each.high is None or each.high > limit for each in criteria):
         return "undetermined", "there are too few units so far"
+    if kept.astray.keys() - {"", *kept.groups}:
+        return "undetermined", "of a group, no decision counts so far"
     if any(each.left_out for each in criteria):
         return "undetermined", "a group has too few units so far, or its rate never varied"
     if any(each.high is None or each.high + slack > limit for each in criteria):
-        return "undetermined", "some groups are not known; an audit says what they can change"
+        return "undetermined", "some groups or decisions are not known; an audit says what they can change"
     return "confirmed", ""
 
 
 def _slack(kept: State) -> float:
-    """How far apart people of unknown group could move two rates, at the most."""
-    unknown = kept.reasons.get(UNKNOWN_GROUP, 0)
-    if not unknown or not kept.groups:
-        return 0.0
-    if not kept.counts:  # a row may be of any demand
-        return np.inf
-    least = float(kept.sums[:, 1].min())
-    return 2 * unknown / (least + unknown)
+    """How far apart decisions that are in no group's sums could move two rates, at the most."""
+    return sum(sorted(kept.moved(g) for g in range(len(kept.groups)))[-2:])
 
 
 def criterion_so_far(kept: State, c: int) -> MonitoredCriterion:
@@ -170,7 +165,7 @@ def criterion_so_far(kept: State, c: int) -> MonitoredCriterion:
         bias=max((value for value, _ in apart), default=None),
         low=max((max(value - half, 0.0) for value, half in apart), default=None),
         high=max((value + half for value, half in apart), default=None),
-        left_out=tuple(visible(kept.groups[g]) for g in range(groups) if g not in ready and demand[g] > 0),
+        left_out=tuple(visible(kept.groups[g]) for g in range(groups) if g not in ready),
     )
 
 
@@ -191,7 +186,7 @@ def _exact_criterion(kept: State, c: int) -> MonitoredCriterion:
         bias=max((float(rates[i] - rates[j]) for i, j in pairs), default=None),
         low=max((max(ends[i][0] - ends[j][1], 0.0) for i, j in pairs), default=None),
         high=max((ends[i][1] - ends[j][0] for i, j in pairs), default=None),
-        left_out=(),
+        left_out=tuple(visible(name) for g, name in enumerate(kept.groups) if g not in ends),
     )
 
 

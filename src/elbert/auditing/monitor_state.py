@@ -22,6 +22,8 @@ VERSION = 1
 LATE, AGAIN, REPEATED = "came after its period was over", "unit came back in a later period", "key was seen before"
 UNKNOWN_GROUP, UNKNOWN_OUTCOME = "of these, of unknown group", "of these, of unknown outcome"
 """Entries next to the reasons: rows that are counted, and of which something is not known."""
+LONGEST_WAIT = 60.0
+"""Seconds to wait for another process that writes the same state."""
 FEWEST_EVENTS = 10.0
 """A group is compared once so many of its members received, and so many did not: before, its errors are too small."""
 FIRST_SHARE = 0.8
@@ -49,6 +51,8 @@ class State:
     until: str  # its name
     open: dict[str, dict[str, list[float]]]  # unit, group: measures
     reasons: dict[str, int]
+    counted: dict[str, float]  # by group: decisions in the sums, or rows where these are of any amount
+    astray: dict[str, float]  # by group: decisions that may belong there and are not in the sums; "" is any group
     wealth: dict[str, list[Wealth]]  # group: by criterion
     units_seen: set[int]
     keys_seen: set[int]
@@ -85,6 +89,8 @@ class State:
             until="",
             open={},
             reasons={},
+            counted={},
+            astray={},
             wealth={},
             units_seen=set(),
             keys_seen=set(),
@@ -122,7 +128,7 @@ class State:
         content = dict(vars(self)) | {
             "version": VERSION,
             "open": {unit: dict(sorted(groups.items())) for unit, groups in sorted(self.open.items())},
-            "reasons": dict(sorted(self.reasons.items())),
+            **{name: dict(sorted(getattr(self, name).items())) for name in ("reasons", "counted", "astray")},
             "sums": self.sums.tolist(),
             "moments": self.moments.tolist(),
             "wealth": {
@@ -199,6 +205,17 @@ class State:
         within = (UNKNOWN_GROUP, UNKNOWN_OUTCOME)
         return sum(rows for reason, rows in self.reasons.items() if reason not in within)
 
+    def moved(self, g: int) -> float:
+        """How far decisions that are not in the sums could move a group's rate at the most; infinite if any far."""
+        name, anywhere = self.groups[g], self.astray.get("", 0.0)
+        astray = self.astray.get(name, 0.0) + anywhere
+        if not astray:
+            return 0.0
+        if anywhere and not self.counts:  # a row may be of any amount
+            return np.inf
+        base = float(self.sums[:, 1, g].min()) if self.counts else self.counted.get(name, 0.0)
+        return astray / (base + astray)
+
     @property
     def level(self) -> float:
         """The confidence."""
@@ -240,7 +257,7 @@ class State:
 
 
 _KINDS: dict[str, Any] = {
-    **dict.fromkeys(("question", "open", "reasons", "wealth"), dict),
+    **dict.fromkeys(("question", "open", "reasons", "counted", "astray", "wealth"), dict),
     **dict.fromkeys(("criteria", "groups", "sums", "moments"), list),
     **dict.fromkeys(("largest", "best_at"), int | float),
     **dict.fromkeys(("unit", "until", "units_seen", "keys_seen"), str),
@@ -262,6 +279,9 @@ def _check_kinds(content: dict[str, Any]) -> None:
         raise TypeError("entries of a list are something else")
     if not all(isinstance(number, int) for number in content["reasons"].values()):
         raise TypeError("reasons are no counts")
+    amounts = [*content["counted"].values(), *content["astray"].values()]
+    if not all(isinstance(number, int | float) and number >= 0 for number in amounts):
+        raise TypeError("numbers of decisions are no numbers")
 
 
 def _packed(values: Floats) -> str:
@@ -280,14 +300,16 @@ def hashed(text: str) -> int:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Nobody else writes the state meanwhile."""
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
     if not path.name:
         raise InvalidInputError(f"state is {str(path)!r}. Give the path of a file.")
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        lock.acquire(timeout=LONGEST_WAIT)
+    except Timeout as error:
+        raise FileError(f"Another process is writing {path}. Try again when it is done.") from error
     except OSError as error:
         reason = error.strerror or error
         raise FileError(f"Cannot write {path} ({reason}). Name a folder that can be written.") from error

@@ -4,7 +4,7 @@ import math
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -123,10 +123,22 @@ class Question:
             if getattr(self, name) and getattr(self, needed) is None:
                 raise InvalidInputError(f"{name} is given without {needed}. Name its column, or leave {name} out.")
         for name in ("due", "outcome_time"):
-            if getattr(self, name) is not None and (self.outcome is None or self.time is None):
+            lacking = [needed for needed in ("outcome", "time") if getattr(self, needed) is None]
+            if getattr(self, name) is not None and lacking:
                 raise InvalidInputError(
-                    f"{name} is given without outcome and time. Name both columns, or leave it out."
+                    f"{name} is given without {' and '.join(lacking)}. Name the column, or leave it out."
                 )
+        roles = [*(("group", name) for name in self.group), *(("control", name) for name in self.control)]
+        roles += [(role, getattr(self, role)) for role in ("decision", "outcome", "supply", "demand", "unit")]
+        taken_by: dict[str, str] = {}
+        for role, name in roles:
+            if name is not None and name in taken_by:
+                raise InvalidInputError(
+                    f"Column {visible(name)!r} is given as {taken_by[name]} and as {role}. Name another one for one of "
+                    "them."
+                )
+            if name is not None and name != ROW:
+                taken_by[name] = role
         if self.time is None and self.unit is None and self.law is None:
             raise InvalidInputError(
                 "Neither a time nor a unit is given, so nothing says which rows are independent. Name a column: --time "
@@ -270,10 +282,12 @@ class Assumption:
         if kind != "odds":
             return cls(kind)
         try:
-            gamma = float(number or "nan")
-        except ValueError:
-            gamma = float("nan")
-        return cls(kind, as_number(gamma, "assume", "odds:2, with a factor of at least 1", low=1.0, high=1e6))
+            gamma = float(number)
+            return cls(kind, as_number(gamma, "assume", "odds:2, with a factor of at least 1", low=1.0, high=1e6))
+        except ValueError as error:
+            raise InvalidInputError(
+                f"assume is {visible(text)!r}. Give odds:2, with a factor of at least 1."
+            ) from error
 
     def __str__(self) -> str:
         return f"odds:{self.gamma:g}" if self.name == "odds" else self.name
@@ -300,20 +314,27 @@ def asked_of(asked: Mapping[str, Any], question: Question | None, *, source: str
     return question_of(asked, source=source).over(question_of(whole, source=source))
 
 
-def completed(log: str, question: Question) -> tuple[str, Question]:
+def completed(log: Sequence[str], question: Question) -> tuple[list[str], Question]:
     """A log and a question; a TOML file in place of the log names both, and what is given besides takes precedence."""
-    path = as_path(log, "the log")
-    if path.suffix != ".toml":
-        return log, question
+    if not log:
+        raise InvalidInputError("No log is given. Name a CSV or Parquet file, or a TOML file that names one.")
+    path = as_path(log[0], "the log")
+    if len(log) > 1 or path.suffix != ".toml":
+        return list(log), question
     try:
         content = tomllib.loads(read_text(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise FileError(f"{path} is no TOML file ({error}).") from error
     named = content.pop("log", None)
-    if not isinstance(named, str):
+    files = named if isinstance(named, list) else [named]
+    if not files or not all(isinstance(each, str) for each in files):
         raise FileError(f'{path} does not say which log. Write log = "decisions.csv", relative to its own folder.')
-    asked = question_of({name.replace("-", "_"): value for name, value in content.items()}, source=str(path))
-    return str(path.parent / named), question.over(asked)
+    given: dict[str, Any] = {}
+    for name, value in content.items():
+        if name.replace("-", "_") in given:
+            raise FileError(f"{path} gives {name} twice, with - and with _. Leave one of them out.")
+        given[name.replace("-", "_")] = value
+    return [str(path.parent / each) for each in files], question.over(question_of(given, source=str(path)))
 
 
 def _as_given(name: str, value: Any) -> Any:

@@ -1,5 +1,6 @@
 """What an audit answers, typed from the first number to the last table."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -257,8 +258,8 @@ class Audit(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, texts, lists and dictionaries; None where something is not known."""
-        content = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "comparisons"}
-        plain = plain_record(content)
+        content = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        plain = plain_record({name: value for name, value in content.items() if name != "comparisons"})
         return plain | {
             "code": self.code,
             "comparisons": [_plain_comparison(comparison) for comparison in self.comparisons],
@@ -267,14 +268,14 @@ class Audit(Shown):
 
 def _plain_comparison(comparison: Comparison) -> dict[str, Any]:
     report = None if comparison.report is None else comparison.report.to_dict()
-    fields = {name: getattr(comparison, name) for name in comparison.__dataclass_fields__ if name != "report"}
-    return plain_record(fields) | {"report": report}
+    fields = {each.name: getattr(comparison, each.name) for each in dataclasses.fields(comparison)}
+    return plain_record(fields | {"report": None}) | {"report": report}
 
 
 def plain_record(value: Any) -> Any:
     """Records as dictionaries, with the ends of an interval as one entry `ci`; tuples as lists."""
     if hasattr(value, "__dataclass_fields__"):
-        fields = {name: getattr(value, name) for name in value.__dataclass_fields__}
+        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         if isinstance(value, HasInterval):
             fields = {name: each for name, each in fields.items() if name not in ("low", "high")} | {"ci": value.ci}
         return plain_record(fields)

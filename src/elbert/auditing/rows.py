@@ -32,6 +32,7 @@ from elbert.tables import visible
 
 COUNTED = "counted"
 NOT_ASKED_FOR = "left out by where"
+UNKNOWN_COUNT = "count is not known, or below 0"
 REASONS = (
     COUNTED,
     "time cannot be read",
@@ -39,7 +40,7 @@ REASONS = (
     "decision cannot be read",
     "decision is not known",
     "unit is not known",
-    "count is not known, or below 0",
+    UNKNOWN_COUNT,
     "amount is not known, or below 0",
     "outcome is before its decision",
     "outcome is not known",
@@ -51,6 +52,8 @@ MOST_EXPANDED = 5_000_000
 """Decisions that a column of counts may stand for, where each is a unit of its own."""
 TIME_BLOCKS = ""
 """The unit of a log for which none was given."""
+WEIGHT = "weight"
+"""How many decisions a row stands for, also where it does not count; there where a column of counts is."""
 DECIDED, UNDECIDED = 1.0, 0.0
 
 
@@ -77,6 +80,7 @@ class Measures(NamedTuple):
     bounded: bool  # whether no more is given than is due
     pairs: tuple[tuple[float, float | None], ...] = ()  # (decision, outcome) of each measure
     suppressed: bool = False  # whether some amounts are only known to be below a number
+    needs_outcome: bool = True  # whether an outcome that nobody knows leaves a decision open
 
     @property
     def number(self) -> int:
@@ -160,7 +164,7 @@ def read_rows(log: Log, question: Question, notion: Notion | None, *, piece: boo
     weight: Expr = nw.lit(1.0)
     if question.count is not None:
         log, count = summable(log, question.count, missing)
-        check("count is not known, or below 0", count.value.is_null() | (count.value < 0), question.count)
+        check(UNKNOWN_COUNT, count.value.is_null() | (count.value < 0), question.count)
         weight = count.value
     unit, unit_key = question.unit or TIME_BLOCKS, nw.lit(0) if times is None else times.key
     if unit == ROW:
@@ -182,6 +186,8 @@ def read_rows(log: Log, question: Question, notion: Notion | None, *, piece: boo
         status = nw.when(rows).then(nw.lit(code)).otherwise(status)
     period = nw.lit(0) if times is None else times.key
     keys = {"status": status, "unit": unit_key, "period": period, "group": groups.key, "stratum": strata.key}
+    if question.count is not None and unit != ROW:
+        keys[WEIGHT] = nw.when(weight >= 0).then(weight).otherwise(nw.lit(0.0))
     return Rows(
         log=log,
         columns=keys | body.columns,
@@ -332,6 +338,7 @@ def _measures_of(notion: Notion, pairs: list[tuple[float, float | None]]) -> Mea
         demand=np.array([weights(criterion.demand) for criterion in notion.criteria]),
         bounded=notion.bounded,
         pairs=tuple(pairs),
+        needs_outcome=needed,
     )
 
 

@@ -96,6 +96,7 @@ class Sweep:
     side: Side
     by_period: Floats  # [periods, cells' groups, measures]
     timed: bool  # whether there are periods to look at
+    in_several_units: np.ndarray[Any, np.dtype[np.bool_]]  # [criteria, groups] whether two units have demand
     part: float = 1.0  # of all units that are swept over: squares are those of all
     demands: list[Floats] = field(default_factory=list)  # of [some units, criteria, groups], of those swept over
     cell_square: Floats = field(init=False)  # [criteria] sum over units and periods of the squared influence
@@ -129,11 +130,16 @@ class Sweep:
 
     @cached_property
     def pairs(self) -> list[tuple[int, int] | None]:
-        """For each criterion the groups with the highest and the lowest rate; None if there is nothing to compare."""
-        return [
-            (int(np.nanargmax(rates)), int(np.nanargmin(rates))) if (~np.isnan(rates)).sum() > 1 else None
-            for rates in self.rates
-        ]
+        """For each criterion the groups with the highest and the lowest rate; None if there is nothing to compare.
+
+        As in a report, groups with demand in one unit only are left out, if two others remain.
+        """
+        found: list[tuple[int, int] | None] = []
+        for rates, several in zip(self.rates, self.in_several_units, strict=True):
+            known = ~np.isnan(rates)
+            compared = np.where(several if (several & known).sum() > 1 else known, rates, np.nan)
+            found.append((int(np.nanargmax(compared)), int(np.nanargmin(compared))) if known.sum() > 1 else None)
+        return found
 
     @cached_property
     def splits(self) -> dict[tuple[int, int, int], Split]:

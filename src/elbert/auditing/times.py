@@ -59,13 +59,20 @@ def read_times(
         )
     if isinstance(first, int):
         return log, _steps(log, column, period, moment, unreadable, first, last)
-    return log, _calendar(column, period, moment, unreadable, first, last)
+    finest = "day"
+    if period is None and first.day == last.day == 1:
+        days = log.collect(log.frame.select(moment.dt.day().max().alias("day"))).item()
+        finest = "month" if days == 1 else finest  # months that are written as their first day
+    return log, _calendar(column, period, moment, unreadable, first, last, finest)
 
 
 def early_enough(times: Times, due: float) -> Expr:
     """True where the outcome of a decision, known this long after it, could be known at the end of the log."""
     if times.kind != "calendar":
-        return times.moment <= times.last - due
+        raise InvalidInputError(
+            f"due is a number of days, and column {visible(times.column)!r} holds years or steps. Name a column with "
+            "dates, or leave due out."
+        )
     whole_log = (times.last - times.first).days + 1
     return times.moment <= times.last - datetime.timedelta(days=min(due, whole_log))
 
@@ -87,14 +94,17 @@ def is_before(log: Log, one: Times, other: Times) -> Expr:
     return first < second
 
 
-def _calendar(column: str, period: str | None, moment: Expr, unreadable: Expr, first: Any, last: Any) -> Times:
+def _calendar(
+    column: str, period: str | None, moment: Expr, unreadable: Expr, first: Any, last: Any, finest: str
+) -> Times:
     start, end = (each.date() if isinstance(each, datetime.datetime) else each for each in (first, last))
     if period is not None and period not in PERIODS:
         near = did_you_mean(visible(period), PERIODS)
         raise InvalidInputError(f"period is {visible(period)!r}.{near} Give {', '.join(PERIODS)}.")
     if period is None:
-        longest_first = (name for name in reversed(PERIODS) if len(_starts(name, start, end)) >= FEW_PERIODS)
-        period = next(longest_first, "day")
+        known = PERIODS[PERIODS.index(finest) :]
+        longest_first = (name for name in reversed(known) if len(_starts(name, start, end)) >= FEW_PERIODS)
+        period = next(longest_first, finest)
     starts = _starts(period, start, end)
     if len(starts) > MOST_PERIODS:
         raise InvalidInputError(

@@ -11,37 +11,55 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import betaincinv
 
 from elbert.auditing.counting import Chunks
 from elbert.auditing.ends import End, Ends, People
 from elbert.auditing.question import Assumption
 from elbert.auditing.rows import DECIDED, UNDECIDED, Measures
 from elbert.auditing.sweeping import Side
+from elbert.errors import NotEstimableError
 from elbert.fairness.episode_totals import Floats
 from elbert.fairness.rates import ratio
 
 WORDS = {
     "none": "nothing is assumed",
-    "no-better": "refused people are on average no better than the accepted of their group",
-    "odds": "the odds of refused people to be good are 1/{gamma:g} to 1 times those of the accepted",
-    "random": "given the controls, refused people are as good as the accepted",
+    "no-better": "refused people are on average no better than the accepted of their group whose outcome is known",
+    "odds": (
+        "the odds of refused people to be good are 1/{gamma:g} to 1 times those of the accepted of known outcome, and "
+        "accepted people of unknown outcome are within {gamma:g} times of them"
+    ),
+    "random": "given the controls, people of unknown outcome are as good as the accepted of known outcome",
 }
-"""Refused people are those of unknown outcome, and accepted ones those of known outcome."""
+FEW_EVENTS = 5.0
+"""With fewer good or fewer bad outcomes than this among the accepted, their share of good people is not a point."""
 
 
 def point_ends(side: Side, by_unit: Floats, c: int) -> Ends:
     """Ends that are one: everything is known.   [units, groups + 1, measures]"""
     supply, demand = side.measures.totals(by_unit)
-    ends = tuple(End(supply[:, g, c], demand[:, g, c]) for g in range(side.compared))
+    ends = tuple((End(supply[:, g, c], demand[:, g, c]),) for g in range(side.compared))
     return Ends(ends, ends, side.measures.bounded)
 
 
 def suppressed_ends(side: Side, by_unit: Floats) -> Ends:
-    """Amounts of which some are only known to be below a number: lowest supply of highest demand, and reverse."""
+    """Amounts of which some are only known to be below a number: lowest supply of highest demand, and reverse.
+
+    A demand that may be 0 leaves a rate of 0 where nothing was given and no more is given than is due, and otherwise
+    any rate.
+    """
     least, most, demand_least, demand_most = (by_unit[:, : side.compared, k].T for k in range(4))
+    nothing = demand_least.sum(axis=1) == 0
+    if (nothing & (most.sum(axis=1) > 0)).any() or (nothing.any() and not side.measures.bounded):
+        name = side.groups[int(np.argmax(nothing))]
+        raise NotEstimableError(
+            f"The demand of group {name} may be 0, because of cells such as <10: its rate may be anything. Leave the "
+            "group out (--where), or put it together with others."
+        )
+    lowest_demand = np.where(nothing[:, None], demand_most, demand_least)
     return Ends(
-        tuple(End(*each) for each in zip(least, demand_most, strict=True)),
-        tuple(End(*each) for each in zip(most, demand_least, strict=True)),
+        tuple((End(*each),) for each in zip(least, demand_most, strict=True)),
+        tuple((End(*each),) for each in zip(most, lowest_demand, strict=True)),
         side.measures.bounded,
     )
 
@@ -62,18 +80,18 @@ def _counts(measures: Measures, sums: Floats) -> _Counts:
     return _Counts(*(sums[..., place] for place in places))
 
 
-def outcome_ends(side: Side, by_unit: Floats, c: int, assumption: Assumption, *, joined: bool = False) -> Ends:
+def outcome_ends(
+    side: Side, by_unit: Floats, c: int, assumption: Assumption, confidence: float, *, joined: bool = False
+) -> Ends:
     """The ends of every rate if outcomes that nobody saw are as the assumption says.   [units, groups + 1, measures]
 
     If accepted people of unknown group may have joined a group, they have changed what is known about it.
     """
-    low, high = [], []
-    for g in range(side.compared):
-        joining = by_unit[:, -1] if joined else np.zeros_like(by_unit[:, -1])
-        corners = list(_corners(side, by_unit[:, g], joining, c, assumption))
-        low.append(min(corners, key=lambda end: end.value))
-        high.append(max(corners, key=lambda end: end.value))
-    return Ends(tuple(low), tuple(high))
+    joining = by_unit[:, -1] if joined else np.zeros_like(by_unit[:, -1])
+    corners = tuple(
+        tuple(_corners(side, by_unit[:, g], joining, c, assumption, confidence)) for g in range(side.compared)
+    )
+    return Ends(corners, corners)
 
 
 def _anything(units: int) -> list[End]:
@@ -82,7 +100,9 @@ def _anything(units: int) -> list[End]:
     return [End(np.zeros(units), even), End(even, even)]
 
 
-def _corners(side: Side, sums: Floats, joining: Floats, c: int, assumption: Assumption) -> Iterator[End]:
+def _corners(
+    side: Side, sums: Floats, joining: Floats, c: int, assumption: Assumption, confidence: float
+) -> Iterator[End]:
     """The rate of a group at every corner of what the shares of good people can be.   [units, measures]
 
     A rate is a ratio that is linear in each share above and below, so it is extreme at a corner.
@@ -91,7 +111,7 @@ def _corners(side: Side, sums: Floats, joining: Floats, c: int, assumption: Assu
     supply, demand = (weights[c] @ sums.T for weights in (side.measures.supply, side.measures.demand))
     decisions = ((counts.refused, UNDECIDED), (counts.accepted, DECIDED))
     changes = [_change(side.measures, c, decision) for _, decision in decisions]
-    for known in _known_shares(counts, others):
+    for known in _known_shares(counts, others, confidence):
         for shares in product(*_shares(assumption, known)):
             s, d, more = supply.copy(), demand.copy(), np.zeros_like(supply)
             for share, (rows, _), change in zip(shares, decisions, changes, strict=True):
@@ -115,8 +135,8 @@ class _Known(NamedTuple):
     anybody: bool = True
 
 
-def _known_shares(counts: "_Counts", others: "_Counts") -> Iterator[_Known]:
-    """As it is; and at its lowest and highest, if others may have joined.   [units]"""
+def _known_shares(counts: "_Counts", others: "_Counts", confidence: float) -> Iterator[_Known]:
+    """As it is; and at its lowest and highest, if others may have joined, or if few outcomes say little.   [units]"""
     nobody = np.zeros_like(counts.good)
     joined = [(others.good, nobody), (nobody, others.bad)] if others.good.any() or others.bad.any() else []
     for more_good, more_bad in [(nobody, nobody), *joined]:
@@ -125,7 +145,31 @@ def _known_shares(counts: "_Counts", others: "_Counts") -> Iterator[_Known]:
             yield _Known(0.5, nobody, anybody=False)
             continue
         share = float(good.sum() / number.sum())
-        yield _Known(share, (good - share * number) / number.sum())
+        weight = number / number.sum()
+        low, high = share_limits(good.sum(), number.sum(), 1 / float((weight**2).sum()), confidence)
+        if low < high:  # so few that a deviation says nothing: the interval itself
+            yield from (_Known(float(end), nobody) for end in (low, high))
+        else:
+            influence = (good - share * number) / number.sum() / np.sqrt(np.maximum(1 - weight, 1e-12))
+            yield _Known(share, influence)
+
+
+def share_limits(good: Floats, known: Floats, effective: Floats | float, confidence: float) -> tuple[Floats, Floats]:
+    """Where a share can lie: a point where enough outcomes of both kinds are known, else Clopper-Pearson's interval.
+
+    For outcomes that depend on each other within units, the interval is that of as many outcomes as there are
+    effective units, if these are fewer. Nobody known leaves 0 to 1.
+    """
+    share = ratio(good, known, otherwise=0.5)
+    number = np.minimum(known, effective)
+    tail = (1 - confidence) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low = np.where(share > 0, betaincinv(share * number, (1 - share) * number + 1, tail), 0.0)
+        high = np.where(share < 1, betaincinv(share * number + 1, (1 - share) * number, 1 - tail), 1.0)
+    few = np.minimum(good, known - good) < FEW_EVENTS
+    nobody = known <= 0
+    low, high = np.where(nobody, 0.0, low), np.where(nobody, 1.0, high)
+    return np.where(few, low, share), np.where(few, high, share)
 
 
 class _Change(NamedTuple):
@@ -172,21 +216,23 @@ def _shares(assumption: Assumption, known: _Known) -> tuple[list[_Share], list[_
 
 
 def ends_given_controls(
-    side: Side, by_stratum: Floats, cells: Chunks, c: int, *, joined: bool = False
+    side: Side, by_stratum: Floats, cells: Chunks, c: int, confidence: float, *, joined: bool = False
 ) -> tuple[Ends, float]:
     """The ends of every rate if, given the controls, people of unknown outcome are as good as the accepted.
 
     In a stratum where no outcome of the accepted is known nothing can be learned: there the shares of good people are
-    anything from 0 to 1. Also returned: the part of the unknown outcomes that lies in such strata.
+    anything from 0 to 1; where few are known they lie in an interval. Also returned: the part of the unknown outcomes
+    that lies in strata where none is known.
     """
     measures, sums = side.measures, side.sums(by_stratum)
     whole, others = (_counts(measures, each) for each in (sums[:, : side.compared], sums[:, -1:]))
     known = whole.good + whole.bad  # [strata, groups]
     p = ratio(whole.good, known, otherwise=np.nan)
-    lowest, highest = np.nan_to_num(p, nan=0.0), np.nan_to_num(p, nan=1.0)
+    lowest, highest = share_limits(whole.good, known, np.inf, confidence)
+    sampled = lowest == highest  # a point, whose error is counted below
     if joined:
-        lowest = ratio(whole.good, known + others.bad, otherwise=0.0)
-        highest = ratio(whole.good + others.good, known + others.good, otherwise=1.0)
+        lowest = share_limits(whole.good, known + others.bad, np.inf, confidence)[0]
+        highest = share_limits(whole.good + others.good, known + others.good, np.inf, confidence)[1]
         lowest, highest = np.where(known == 0, 0.0, lowest), np.where(known == 0, 1.0, highest)
     corners = [(refused, accepted) for refused in (lowest, highest) for accepted in (lowest, highest)]
     changes = [_change(measures, c, decision) for decision in (UNDECIDED, DECIDED)]
@@ -204,19 +250,19 @@ def ends_given_controls(
     for chunk in cells():
         own = side.sums(chunk)[:, :, : side.compared]  # [units, strata, groups, measures]
         counts = _counts(measures, own)
-        by_p = ratio(counts.good - np.nan_to_num(p) * (counts.good + counts.bad), known, otherwise=0.0)
+        own_known = counts.good + counts.bad
+        by_p = ratio(counts.good - np.nan_to_num(p) * own_known, known, otherwise=0.0) * sampled
+        by_p = by_p / np.sqrt(np.maximum(1 - ratio(own_known, known, otherwise=0.0), 1e-12))
         given, due = _given(measures, c, own, counts, corners, changes)  # [corners, units, strata, groups]
         parts.append((given.sum(axis=2), due.sum(axis=2), np.einsum("usg,esg->eug", by_p, slope)))
     arrays = [np.concatenate(each, axis=1) for each in zip(*parts, strict=True)]
-    low, high = [], []
+    corners_of = []
     for g in range(side.compared):
         filled = totals[1][:, g] > 0
         ends = [End(*(each[e, :, g] for each in arrays)) for e in np.flatnonzero(filled)]
-        ends += [] if filled.all() else _anything(arrays[0].shape[1])
-        low.append(min(ends, key=lambda end: end.value))
-        high.append(max(ends, key=lambda end: end.value))
+        corners_of.append(tuple(ends + ([] if filled.all() else _anything(arrays[0].shape[1]))))
     unseen = whole.refused + whole.accepted
-    return Ends(tuple(low), tuple(high)), float(unseen[known == 0].sum() / max(unseen.sum(), 1.0))
+    return Ends(tuple(corners_of), tuple(corners_of)), float(unseen[known == 0].sum() / max(unseen.sum(), 1.0))
 
 
 def _given(
@@ -250,7 +296,7 @@ def unknown_people(side: Side, by_unit: Floats, c: int) -> People:
         return People(supply, 0 * supply, demand)
     received, unmet = supply, np.maximum(demand - supply, 0.0)
     for place, (decision, outcome) in enumerate(measures.pairs):
-        if outcome is None and (decision, 0.0) in measures.pairs:
+        if measures.needs_outcome and outcome is None and (decision, 0.0) in measures.pairs:
             amounts = [_amount(measures, c, decision, q) for q in (0.0, 1.0)]
             received = received + sums[:, place] * max(s for s, _ in amounts)
             unmet = unmet + sums[:, place] * max(d - s for s, d in amounts)

@@ -13,7 +13,8 @@ from elbert.report.law_page import law_page
 from elbert.tables import Column, Page, Part, Table, columns, facts, interval, number, toned, visible
 
 FOUR_FIFTHS = 0.8
-PERIODS_SHOWN, PLACES_SHOWN, GROUPS_SHOWN = 12, 8, 6
+ACCEPTANCE = "acceptance rate"
+PERIODS_SHOWN, PLACES_SHOWN, GROUPS_SHOWN, NAMED = 12, 8, 6, 20
 WHOLE = "the JSON has them all"
 CAUTION = (
     f"{CAUTION_OF_DATA} Nor does a large one say why: who is in the log, and what came before it, is not in these "
@@ -44,7 +45,11 @@ def write_audit(answer: Audit | LawTable, folder: Path) -> list[Path]:
         return [data, text]
     from elbert.report.audit_figures import write_figures
 
-    return [data, text, *write_figures(answer, folder)]
+    figures = write_figures(answer, folder)
+    for path in folder.glob("course-[0-9]*.[ps][nv]g"):  # of an earlier answer
+        if path not in figures:
+            path.unlink()
+    return [data, text, *figures]
 
 
 def page_of(answer: Audit | LawTable) -> Page:
@@ -60,7 +65,9 @@ def verdict_line(verdict: str, max_bias: float | None, remark: str = "") -> str:
 
 def _answer(audit: Audit) -> Iterator[Part]:
     """The verdict first, and for every comparison the difference that it is about."""
-    assumed = f"no unit was given: {plural(audit.unit)} stand in" if _time_blocks(audit) else ""
+    remarks = [f"no unit was given: {plural(audit.unit)} stand in"] * _time_blocks(audit)
+    remarks += ["unreliable: few units carry the demand of a group"] * _unreliable(audit)
+    assumed = "; ".join(remarks)
     if audit.verdict is not None:
         yield verdict_line(audit.verdict, audit.max_bias, assumed)
     elif assumed:
@@ -71,8 +78,13 @@ def _answer(audit: Audit) -> Iterator[Part]:
         first = sentence if not by else sentence[0].lower() + sentence[1:]
         yield f"{by}{first}{_limit_words(comparison.limit, alone=not by)}"
         if comparison.not_compared:
-            yield f"Not compared, because their demand is below {audit.question.get('smallest', 30):g}: " + (
-                ", ".join(f"{each.group} ({each.rows:,} rows)" for each in comparison.not_compared) + "."
+            named = [
+                f"{each.group} ({each.rows:,} {plural('row', each.rows)})" for each in comparison.not_compared[:NAMED]
+            ]
+            more = len(comparison.not_compared) - len(named)
+            yield (
+                f"Not compared, because their demand is below {audit.question.get('smallest', 30):g}: "
+                f"{', '.join(named)}{f' and {more} more; {WHOLE}' if more else ''}."
             )
 
 
@@ -115,7 +127,12 @@ def _percent(comparison: Comparison) -> str:
 
 def _rate_name(audit: Audit, criterion: str) -> str:
     """What a rate is called: a search is not accepted."""
-    return criterion if criterion != "acceptance rate" else f"rate of {visible(audit.favourable, 60)}"
+    return criterion if criterion != ACCEPTANCE else f"rate of {visible(audit.favourable, 60)}"
+
+
+def _unreliable(audit: Audit) -> bool:
+    reports = [comparison.report for comparison in audit.comparisons if comparison.report is not None]
+    return any(part.bias.reliable is False for report in reports for part in report.criteria)
 
 
 def _time_blocks(audit: Audit) -> bool:
@@ -131,7 +148,9 @@ def _basis(audit: Audit) -> Iterator[Part]:
         if reason != COUNTED
     ]
     lost = f" Not counted: {'; '.join(left)}." if left else ""
-    yield f"{audit.log}: {audit.rows:,} rows, {counted:,} counted.{lost}"
+    unknown = audit.comparison.unknown.groups
+    within = f" ({amount(unknown)} of unknown group)" if unknown and audit.question.get("decision") else ""
+    yield f"{audit.log}: {audit.rows:,} rows, {counted:,} counted{within}.{lost}"
     over = f"{len(audit.periods)} {plural(audit.period or '', len(audit.periods))}" if audit.period else ""
     when = f" from {audit.periods[0]} to {audit.periods[-1]}" if audit.period else ""
     units = f"{audit.units:,} {plural(audit.unit, audit.units)}"
@@ -162,7 +181,9 @@ def _comparison(audit: Audit, comparison: Comparison) -> Iterator[Part]:
     if comparison.standardised:
         yield _standardised(comparison)
     notes = [*(() if report is None else (*report.notes, *map(str, report.not_estimable))), *comparison.notes]
-    yield from (f"* {note}" for note in notes)
+    if len(audit.periods) > 1 and report is not None and not comparison.courses:
+        notes.append("Combinations of columns are compared in all, and neither over time nor split.")
+    yield from (f"* {note.replace(ACCEPTANCE, _rate_name(audit, ACCEPTANCE))}" for note in notes)
 
 
 def _rates(audit: Audit, comparison: Comparison, part: CriterionBenefit, place: int) -> Table:
@@ -243,7 +264,8 @@ def _unknown(audit: Audit, comparison: Comparison) -> Iterator[Part]:
             number(bounds.most),
             interval(bounds.low, bounds.high),
             "" if bounds.verdict is None else toned(bounds.verdict),
-            ", ".join(f"{each.group} {each.low:.3f} .. {each.high:.3f}" for each in bounds.rates[:GROUPS_SHOWN]),
+            ", ".join(f"{each.group} {each.low:.3f} .. {each.high:.3f}" for each in bounds.rates[:GROUPS_SHOWN])
+            + _left(len(bounds.rates)),
         )
         for bounds in unknown.bounds
     )
@@ -291,7 +313,13 @@ def _course(audit: Audit, course: Course) -> Table:
         for place in shown_places
     )
     hidden = f" ({len(shown_places)} of {number_of} periods; {WHOLE})" if len(shown_places) < number_of else ""
-    return Table(heads, rows, title=f"Over time, {_rate_name(audit, course.criterion)}{hidden}").brief()
+    left = _left(len(course.groups))
+    return Table(heads, rows, title=f"Over time, {_rate_name(audit, course.criterion)}{hidden}{left}").brief()
+
+
+def _left(groups: int) -> str:
+    """What is said of groups for which there is no room."""
+    return f", and {groups - GROUPS_SHOWN} more groups; {WHOLE}" if groups > GROUPS_SHOWN else ""
 
 
 def _splits(audit: Audit, splits: Sequence[SplitOf]) -> Iterator[Part]:
@@ -313,8 +341,8 @@ def _splits(audit: Audit, splits: Sequence[SplitOf]) -> Iterator[Part]:
         filled = next((split for split in each if split.filled), None)
         if filled is not None:
             yield (
-                f"In {filled.filled} of these {visible(over)}, one of {filled.first} and {filled.second} has no demand "
-                "and takes the other's rate."
+                f"In {filled.filled} of these {visible(over)}, {filled.first} or {filled.second} has no demand and "
+                "takes the other's rate."
             )
     yield (
         "Treatment: different rates in the same period or stratum. Timing or place: demand that fell where rates were "
