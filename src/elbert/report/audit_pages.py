@@ -8,7 +8,7 @@ from elbert.auditing.law import LawTable
 from elbert.auditing.results import Audit, Comparison, Course, Estimate, Limit, SplitOf, Standardised
 from elbert.auditing.rows import COUNTED, TIME_BLOCKS
 from elbert.fairness.benefit_report import CAUTION_OF_DATA, CriterionBenefit
-from elbert.files import write_json, write_whole
+from elbert.files import write_sealed, write_whole
 from elbert.report.law_page import law_page
 from elbert.tables import Column, Page, Part, Table, columns, facts, interval, number, toned, visible
 
@@ -37,19 +37,20 @@ def audit_page(audit: Audit) -> Page:
 
 
 def write_audit(answer: Audit | LawTable, folder: Path) -> list[Path]:
-    """Write the answer as JSON and Markdown, and its figures; returns the paths."""
-    data, text = folder / "audit.json", folder / "audit.md"
-    write_json(data, answer.to_dict())
+    """Write the answer as a page, as JSON and Markdown, and its figures; returns the paths."""
+    data, text, page = (folder / f"audit.{kind}" for kind in ("json", "md", "html"))
+    write_sealed(data, answer.to_dict())
     write_whole(text, page_of(answer).to_markdown())
+    answer.to_html(page)
     if isinstance(answer, LawTable):
-        return [data, text]
+        return [page, data, text]
     from elbert.report.audit_figures import write_figures
 
     figures = write_figures(answer, folder)
     for path in folder.glob("course-[0-9]*.[ps][nv]g"):  # of an earlier answer
         if path not in figures:
             path.unlink()
-    return [data, text, *figures]
+    return [page, data, text, *figures]
 
 
 def page_of(answer: Audit | LawTable) -> Page:

@@ -80,6 +80,7 @@ class Document:
     provenance: Sequence[tuple[str, str]] = ()  # names and values: seeds, files, digests
     result: Any = None  # as JSON
     kind: str = field(default="result")
+    refresh: int | None = None  # seconds after which a page that is served loads again
 
     def to_html(self) -> str:
         """The file's content."""
@@ -103,6 +104,7 @@ class Document:
                 f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
                 '<meta name="referrer" content="no-referrer">',
+                *([] if self.refresh is None else [f'<meta http-equiv="refresh" content="{self.refresh}">']),
                 f"<title>{_text(self.title)}</title>",
                 f"<style>{style}</style>",
                 "</head>",
@@ -111,12 +113,8 @@ class Document:
                 f'<p class="kicker">{_text(self.title)}</p>',
                 f'<h1><span class="verdict{verdict}">{_text(self.answer)}</span></h1>',
                 body,
-                *(
-                    [_heading("What these numbers do not show"), _paragraph(self.caution, "caution")]
-                    * bool(self.caution)
-                ),
-                *([_heading("How the numbers were found")] * bool(self.method)),
-                *(_paragraph(text) for text in self.method),
+                *_section("What these numbers do not show", [self.caution] if self.caution else [], "caution"),
+                *_section("How the numbers were found", self.method),
                 _heading("How this page was made"),
                 _facts([*self.provenance, *_made()]),
                 *_result(self.result),
@@ -159,9 +157,8 @@ def _picture(picture: Picture, charts: list[Any]) -> str:
     charts.append({**picture.spec, "id": identity})
     title = str(picture.spec["title"])
     caption = f'<p class="caption">{_text(picture.caption)}</p>' if picture.caption else ""
-    numbers = (
-        "" if picture.table is None else f"<details><summary>The numbers</summary>{table_html(picture.table)}</details>"
-    )
+    table = picture.table
+    numbers = "" if table is None else f"<details><summary>The numbers</summary>{table_html(table)}</details>"
     return (
         f'<div><figure id="{identity}" aria-label="{_text(title)}"><figcaption>{_text(title)}</figcaption>{caption}'
         f"</figure>{numbers}</div>"
@@ -172,6 +169,11 @@ def _text_part(text: str) -> str:
     if text.startswith("# "):
         return f"<h3>{_text(text[2:].strip())}</h3>"
     return "".join(_paragraph(line.removeprefix("* "), "note") for line in text.splitlines() if line.strip())
+
+
+def _section(title: str, paragraphs: Sequence[str], kind: str = "") -> list[str]:
+    """A section of text; nothing where there is none."""
+    return [_heading(title), *(_paragraph(text, kind) for text in paragraphs)] if paragraphs else []
 
 
 def _heading(text: str) -> str:
@@ -202,16 +204,18 @@ def table_html(table: Table) -> str:
     )
     title = f"<caption>{_text(table.title)}</caption>" if table.title else ""
     headed = f"<thead><tr>{head}</tr></thead>" if all(headings) else ""
-    label = _text(table.title or ", ".join(filter(None, headings)) or "table")
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>{title}{headed}'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    label = table.title or ", ".join(filter(None, headings)) or ", ".join(row[0] for row in table.rows)
+    return _scrolling(label, f"<table>{title}{headed}<tbody>{''.join(rows)}</tbody></table>")
 
 
 def _facts(rows: Sequence[tuple[str, str]]) -> str:
     listed = "".join(f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in rows)
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="How this page was made"><table><tbody>{listed}</tbody></table></div>'
+    return _scrolling("How this page was made", f"<table><tbody>{listed}</tbody></table>")
+
+
+def _scrolling(label: str, content: str) -> str:
+    """A part that scrolls by itself where it is too wide, also by keyboard."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(label)}">{content}</div>'
 
 
 def _result(result: Any) -> list[str]:

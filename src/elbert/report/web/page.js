@@ -63,7 +63,7 @@
       this.at = null;
       this.tip = html("div", { className: "tip", hidden: true });
       this.live = html("div", { className: "hidden", "aria-live": "polite" });
-      this.holder = html("div", {});
+      this.holder = html("div", { className: "layers" });
       const zoom = (label, act) => html("button", { type: "button", textContent: label, onclick: act });
       this.tools = html("div", { className: "tools" }, zoom("Zoom in", () => this.zoom(0.5)), zoom("Zoom out", () => this.zoom(2)), zoom("Whole picture", () => this.reset()));
       this.legend = html("div", { className: "legend" });
@@ -150,7 +150,9 @@
       root.append(inner);
       this.listen(root, inner);
       const focused = this.root && document.activeElement === this.root;
-      this.holder.replaceChildren(root);
+      // The mark of a point that is read lies above, in a layer of its own: moving it does not draw the lines again.
+      this.above = svg("svg", { class: "above", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+      this.holder.replaceChildren(root, this.above);
       this.root = root;
       if (focused) root.focus();
     }
@@ -198,8 +200,7 @@
     point(place, i) {
       const series = this.spec.series[place], x = this.X(series.x[i]), y = this.Y(series.y[i]);
       this.at = [place, i];
-      this.root.querySelector(".cursor")?.remove();
-      this.root.append(svg("circle", { class: "cursor", cx: x, cy: y, r: 8 }));
+      this.above.replaceChildren(svg("circle", { class: "cursor", cx: x, cy: y, r: 8 }));
       this.tip.textContent = this.words(place, i);
       this.tip.hidden = false;
       const scale = this.root.getBoundingClientRect().width / this.root.viewBox.baseVal.width, top = this.holder.offsetTop + y * scale;
@@ -210,7 +211,7 @@
     leave() {
       this.at = null;
       this.tip.hidden = true;
-      this.root.querySelector(".cursor")?.remove();
+      this.above.replaceChildren();
     }
     nearest(px, py) {
       let best = null, least = 60 ** 2;

@@ -59,9 +59,9 @@ def levels_chart(
         (
             point.label,
             number(point.bias),
-            "" if point.bias_ci is None else interval(*point.bias_ci),
+            "" if point.bias_ci is None else interval(point.bias_ci[0], point.bias_ci[1]),
             number(point.reward),
-            "" if point.reward_ci is None else interval(*point.reward_ci),
+            "" if point.reward_ci is None else interval(point.reward_ci[0], point.reward_ci[1]),
         )
         for point in (*points, *theirs)
     )

@@ -1,7 +1,7 @@
 """What a page says about each kind of result: the answer in a sentence, the pictures, how the numbers were found."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from elbert.exact.frontier import Frontier
 from elbert.experiments.compare import Compared, Comparison
 from elbert.experiments.reproduce import Outcome, Reproduction
 from elbert.fairness.benefit_report import CAUTION, BenefitReport
+from elbert.files import as_path, write_whole
 from elbert.learning.result import Result
 from elbert.report.audit_pages import CAUTION as CAUTION_OF_LOGS
 from elbert.report.audit_pages import VERDICTS, audit_page, rate_name
@@ -20,7 +21,7 @@ from elbert.report.frontier import frontier_page, rule_points
 from elbert.report.law_page import law_page
 from elbert.report.pages import comparison_page, frontier_behind, nearness, result_page
 from elbert.report.paper import experiment_table
-from elbert.report.web.document import Block, Document, Grid, Heading, Picture, Text
+from elbert.report.web.document import Block, Document, Grid, Heading, Picture, Replays, Text
 from elbert.report.web.pictures import (
     benefit_charts,
     course_charts,
@@ -28,6 +29,7 @@ from elbert.report.web.pictures import (
     levels_chart,
     rates_chart,
 )
+from elbert.report.web.replays import comparison_replay
 from elbert.tables import interval, number
 
 HOW_JUDGED = (
@@ -36,8 +38,8 @@ HOW_JUDGED = (
     "the largest difference between two groups' rates. An episode is the unit of statistics, because steps of one "
     "episode depend on each other; over several seeds the interval is that of their mean (Student's t).",
     "The observed bias is too large on average, because noise alone makes equal groups differ. The debiased value has "
-    "that taken off, and the interval and the test of a limit account for it. A limit is confirmed, or refuted, only if "
-    "the opposite would be improbable at the stated confidence; otherwise it is neither.",
+    "that taken off, and the interval and the test of a limit account for it. A limit is confirmed, or refuted, only "
+    "if the opposite would be improbable at the stated confidence; otherwise it is neither.",
 )
 HOW_BOUNDED = (
     "The best possible reward at each bias comes from an optimisation whose answer is proven by its dual bound "
@@ -51,7 +53,7 @@ HOW_AUDITED = (
 )
 
 
-def comparison_document(comparison: Comparison) -> Document:
+def comparison_document(comparison: Comparison, *, replay: bool = False) -> Document:
     """Policies in one environment."""
     policies = comparison.policies
     points = [point for each in policies if (point := point_of(each.name, each.result)) is not None]
@@ -73,6 +75,8 @@ def comparison_document(comparison: Comparison) -> Document:
             groups = [group.group for group in comparison[name].worst.groups]
             pictures += benefit_charts(curve, groups, seeds[name][0])
         blocks += [Heading("Training"), Grid(pictures)]
+    if replay and (played := comparison_replay(comparison)) is not None:
+        blocks += [Heading("Replay"), Replays(played)]
     subject = min(policies, key=lambda each: _bias_of(each.result))
     return Document(
         title=f"elbert: {len(policies)} {'policy' if len(policies) == 1 else 'policies'} in {comparison.env}",
@@ -109,7 +113,8 @@ def report_document(report: BenefitReport) -> Document:
     answer = f"The bias of the {worst.criterion} is not estimable."
     if bias.estimate is not None:
         around = "" if bias.ci is None else f" ({100 * report.confidence:g} % interval {interval(*bias.ci)})"
-        answer = f"The {worst.criterion} differs by {number(bias.estimate)}{around} between {bias.highest} and {bias.lowest}."
+        pair = f"{bias.highest} and {bias.lowest}"
+        answer = f"The {worst.criterion} differs by {number(bias.estimate)}{around} between {pair}."
     pictures = [rates_chart(part.criterion, "rate", part.groups) for part in report.criteria]
     return Document(
         title="elbert: long-term benefit rates",
@@ -129,9 +134,10 @@ def frontier_document(frontier: Frontier) -> Document:
     if limited:
         least, free = min(limited, key=lambda point: point.max_bias or 0.0), frontier.points[-1]
         kind = "can earn" if frontier.exact else "can earn at most"
+        at_most = "without a limit" if free.max_bias is None else f"at {free.max_bias:g}"
         answer = (
-            f"In {frontier.env}, a policy with a bias of at most {least.max_bias:g} {kind} {number(least.reward)} reward "
-            f"per step, and {number(free.reward)} {'without a limit' if free.max_bias is None else f'at {free.max_bias:g}'}."
+            f"In {frontier.env}, a policy with a bias of at most {least.max_bias:g} {kind} {number(least.reward)} "
+            f"reward per step, and {number(free.reward)} {at_most}."
         )
     points = rule_points(frontier)
     shown = points or frontier.points
@@ -158,12 +164,12 @@ def reproduction_document(reproduction: Reproduction) -> Document:
     judged = [verdicts.cell for row in done if (verdicts := row.verdicts) is not None]
     better = sum(cell == "dominates" for cell in judged)
     worse = sum(cell == "dominated" for cell in judged)
-    answer = f"{len(done)} of {len(rows)} trainings are done"
-    answer += (
-        f"; of {len(judged)} with published numbers, {better} dominate them and {worse} are dominated by them."
-        if judged
-        else "."
-    )
+    answer = f"{len(done)} of {len(rows)} trainings are done."
+    if judged:
+        answer = (
+            f"Of {len(judged)} trainings with published numbers, {better} dominate them and {worse} are dominated by "
+            "them, in reward and bias."
+        )
     blocks: list[Block] = []
     for outcome in outcomes:
         experiment = outcome.experiment
@@ -189,11 +195,8 @@ def _panels(outcome: Outcome) -> list[Picture]:
         rows = [row for row in outcome.rows if row.panel == panel and row.result is not None]
         shown = [(row, row.result, point_of(row.series.label, row.result)) for row in rows if row.result is not None]
         points = [point for _, _, point in shown if point is not None]
-        theirs = [
-            Point(row.series.label, row.published.bias, row.published.reward)
-            for row in rows
-            if row.published is not None
-        ]
+        published = [(row.series.label, row.published) for row in rows]
+        theirs = [Point(label, level.bias, level.reward) for label, level in published if level is not None]
         best = frontier_behind([(result, row.best) for row, result, _ in shown], points)
         if points:
             pictures.append(levels_chart(panel.title, points, best, theirs))
@@ -264,15 +267,12 @@ def _policy_sentence(subject: Compared, *, of: int) -> str:
     around = "" if bias.ci is None else f" (95 % interval {interval(*bias.ci)})"
     has = "has a bias of" if of == 1 else "has the smallest bias,"
     near = nearness(subject.best)
-    how = (
-        f", {near} of the best possible at this bias"
-        if near.endswith("%")
-        else f", {near} the upper bound"
-        if near
-        else ""
-    )
+    how = ""
+    if near:
+        how = f", {near} of the best possible at this bias" if near.endswith("%") else f", {near} the upper bound"
     limit = "" if result.limit is None else f" A limit of {result.limit.max_bias:g} is {result.limit.verdict}."
-    return f"{who} {has} {number(bias.estimate)}{around}, at a reward of {number(result.reward.mean)} per step{how}.{limit}"
+    reward = f"at a reward of {number(result.reward.mean)} per step"
+    return f"{who} {has} {number(bias.estimate)}{around}, {reward}{how}.{limit}"
 
 
 def _seeds(comparison: Comparison, name: str) -> list[Any]:
@@ -293,27 +293,27 @@ def _provenance(each: Compared) -> list[tuple[str, str]]:
     return facts
 
 
-def document_of(result: Any) -> Document:
-    """The page of any result that has one."""
-    kinds: Sequence[tuple[type[Any], Any]] = (
-        (Comparison, comparison_document),
-        (Result, result_document),
-        (Frontier, frontier_document),
-        (Reproduction, reproduction_document),
-        (Audit, audit_document),
-        (LawTable, law_document),
-        (BenefitReport, report_document),
-    )
-    for kind, make in kinds:
-        if isinstance(result, kind):
-            return make(result)
-    raise InvalidInputError(f"There is no page for a {type(result).__name__}.")
+def document_of(result: Any, *, replay: bool = False) -> Document:
+    """The page of any result that has one; policies may act once more for it."""
+    if isinstance(result, Comparison):
+        return comparison_document(result, replay=replay)
+    makers: dict[type[Any], Callable[[Any], Document]] = {
+        Result: result_document,
+        Frontier: frontier_document,
+        Reproduction: reproduction_document,
+        Audit: audit_document,
+        LawTable: law_document,
+        BenefitReport: report_document,
+    }
+    make = next((make for kind, make in makers.items() if isinstance(result, kind)), None)
+    if make is None:
+        raise InvalidInputError(f"There is no page for a {type(result).__name__}.")
+    return make(result)
 
 
-def page_of(result: Any, path: Path | None = None) -> str:
+def page_of(result: Any, path: str | Path | None = None) -> str:
     """The page as text; written to a file as well if a path is given."""
-    document = document_of(result)
-    content = document.to_html()
+    content = document_of(result).to_html()
     if path is not None:
-        document.write(path)
+        write_whole(as_path(path), content)
     return content
