@@ -2,7 +2,8 @@
 #   make demo   train with and without fairness on lending, show the comparison
 #   make test   every check: lint, types, import rules, tests; a few minutes
 #   make quick  lint and the tests that need no training: a first answer in about a minute
-#   make test-all   make test, the long studies and whole trainings, and audits of Spark frames (where there is Java)
+#   make test-all   make test, the long studies and whole trainings, audits of Spark frames (where there is Java),
+#               and pages in a browser (where there is Chromium)
 #   make docs   the site with its API pages, in site/: strict, offline, links checked
 #   make bench  measurements that take minutes
 #   make reproduce  the paper's experiments, all of them: hours; REPRODUCE='main --quick' gives a first picture
@@ -17,7 +18,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)
 
 PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
-.PHONY: demo test test-all quick slow spark lint types imports tests docs bench reproduce clean
+.PHONY: demo test test-all quick slow spark browser lint types imports tests docs bench reproduce clean
 
 demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
@@ -38,15 +39,18 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/installed-dev
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not browser'
 
-test-all: test slow spark
+test-all: test slow spark browser
 
 slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow
 
 spark: $(VENV)/installed-spark
 	$(BIN)/python -m pytest tests/auditing/test_engines.py -k spark
+
+browser: $(VENV)/installed-browser
+	$(BIN)/python -m pytest -m browser tests/browser
 
 quick: lint imports
 	$(PYTEST) -m 'not slow' tests/fairness tests/exact/test_branch_and_bound.py tests/envs/test_trajectories.py tests/learning/test_estimates.py \
@@ -84,6 +88,10 @@ $(VENV)/installed-dev: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/installed-spark: $(VENV)/installed-dev
 	$(INSTALL) '.[dev,spark]'
+	touch $@
+
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	$(INSTALL) '.[dev,browser]'
 	touch $@
 
 $(VENV)/installed-docs: $(VENV)/python pyproject.toml constraints.txt

@@ -247,7 +247,7 @@ def compare(
 
     Args:
         run: Folders of runs, and rules such as rule:lending/thresholds-2-1.
-        out: Folder for the table (Markdown, JSON) and the figures (PNG, SVG).
+        out: Folder for the page, the table (Markdown, JSON) and the figures (PNG, SVG).
         env: Environment of runs that were trained in one of your own: module:function or file.py:function.
     """
     from elbert.report.live import ProgressDisplay
@@ -280,7 +280,7 @@ def audit(
 
     Args:
         log: CSV or Parquet files, a folder or a pattern, or a TOML file that holds log = "..." and these options.
-        out: Folder for the answer (JSON, Markdown) and its figures (PNG, SVG).
+        out: Folder for the answer (a page, JSON, Markdown) and its figures (PNG, SVG).
     """
     from elbert.report.live import ProgressDisplay
 
@@ -335,6 +335,58 @@ def monitor(
 
 
 @app.command
+def report(
+    *source: str,
+    out: Path = Path("page.html"),
+    replay: bool = True,
+    env: str | None = None,
+) -> None:
+    """Write a page that opens offline in any browser: the answer, pictures, an episode to watch, and every number.
+
+    Args:
+        source: Folders of runs and rules to compare; or the folder of a reproduction, of an audit or of a frontier; or
+            a TOML file with a question about a log.
+        out: File of the page.
+        replay: Let two of the policies act once more, side by side on the same chance.
+        env: Environment of runs that were trained in one of your own: module:function or file.py:function.
+    """
+    from elbert.report.live import ProgressDisplay
+
+    with ProgressDisplay("report") as display:
+        from elbert.cli_arguments import environment_from
+        from elbert.experiments.sources import open_sources
+
+        where = None if env is None else environment_from(env)
+        result = open_sources(source, env=where, progress=display)
+        from elbert.report.web.subjects import document_of
+
+        document = document_of(result, replay=replay)
+        document.write(out)
+    print(document.answer)
+    print(f"Page: {out}")
+
+
+@app.command
+def view(
+    folder: Path = Path("runs"), *, port: int = 8050, host: str = "127.0.0.1", let_anyone_read: Flag = False
+) -> None:
+    """Serve a page over all runs in a folder on this computer, following those that are running.
+
+    Args:
+        folder: Folder to look into, with all folders below it.
+        port: Port of the page; 0 takes any that is free.
+        host: Address to serve at. There is no login: any other than this computer's own is refused.
+        let_anyone_read: Serve at another address all the same: whoever reaches it can read all runs.
+    """
+    from elbert.report.web.view import serve
+
+    def ready(address: str) -> None:
+        print(f"Open {address} in a browser; Ctrl-C ends it.", flush=True)
+
+    serve(folder, host=host, port=port, anyone=let_anyone_read, ready=ready)
+
+
+@app.command
 def frontier(
     env: str = "lending",
     *,
@@ -349,7 +401,7 @@ def frontier(
         env: A world's name. Lending's frontier is exact; attention has upper bounds; infectious has rules only.
         max_bias: Limits on the bias: --max-bias 0 0.01 0.05. By default several limits, and none.
         horizon: Steps of an episode; by default those over which policies are evaluated.
-        out: Folder for the figure (PNG, SVG) and the numbers (JSON).
+        out: Folder for the page, the figure (PNG, SVG) and the numbers (JSON).
     """
     from elbert.exact.frontier import LIMITS
     from elbert.exact.frontier import frontier as found_frontier

@@ -153,6 +153,8 @@ def _read_value(kind: Any, value: Any) -> Any:
     if origin in (Union, types.UnionType):  # a type or None
         return None if value is None else _read_value(parts[0], value)
     if isinstance(kind, type) and is_dataclass(kind):
+        if "ci" in value and "ci" not in (hints := get_type_hints(kind)) and {"low", "high"} <= hints.keys():
+            value = {**value, "low": value["ci"] and value["ci"][0], "high": value["ci"] and value["ci"][1]}
         hints = get_type_hints(kind).items()
         return kind(**{name: _read_value(hint, value[name]) for name, hint in hints if name in value})
     if origin is tuple:

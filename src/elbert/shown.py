@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.figure import Figure
 
     from elbert.tables import Page
@@ -24,6 +26,14 @@ class Shown:
     def plot(self, **options: Any) -> "Figure":
         """A matplotlib figure: notebooks show it, `figure.savefig("picture.png")` writes it."""
         return named(self.drawn_by)(self, **options)
+
+    def to_html(self, path: "str | Path | None" = None) -> str:
+        """A page that opens offline: the answer, pictures, tables, how it was made, and the result as JSON.
+
+        Args:
+            path: file to write it to as well, for example "page.html".
+        """
+        return named("elbert.report.web.subjects:page_of")(self, path)
 
     def _page(self) -> "Page":
         return named(self.page_by)(self)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from elbert.exit_codes import Overall, code_of
 from elbert.fairness.benefit_report import BenefitReport
 from elbert.fairness.bias_inference import HasInterval, Verdict
+from elbert.files import record_from
 from elbert.shown import Shown
 
 
@@ -248,6 +249,19 @@ class Audit(Shown):
     def report(self) -> BenefitReport | None:
         """The report of the first comparison."""
         return self.comparison.report
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Audit":
+        """What `to_dict` gave; an entry that is missing or does not fit is refused by its name."""
+        reports = [each["report"] for each in content["comparisons"]]
+        audit = record_from(
+            cls, {**content, "comparisons": [{**each, "report": None} for each in content["comparisons"]]}
+        )
+        read = [None if report is None else BenefitReport.from_dict(report) for report in reports]
+        both = zip(audit.comparisons, read, strict=True)
+        return dataclasses.replace(
+            audit, comparisons=tuple(dataclasses.replace(each, report=report) for each, report in both)
+        )
 
     def __str__(self) -> str:
         return str(self._page())

@@ -8,9 +8,9 @@ makes a world known to `make_world`, to the command line, and to `gymnasium.make
 import importlib
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 import gymnasium
 
@@ -23,6 +23,12 @@ from elbert.envs.world import World
 from elbert.errors import InvalidInputError, did_you_mean, unknown_name
 from elbert.gym_ids import IDS, register_id
 from elbert.shown import named
+
+Scene: TypeAlias = Callable[[Any, Any, Any, Any], Mapping[str, Any]]
+"""(world, states [T + 1, ...] each leaf, actions [T, ...], steps of the frames [F]) -> what a replay draws as JSON.
+
+`elbert.report.world_scenes` says what can be drawn.
+"""
 
 
 class Parameter(NamedTuple):
@@ -45,6 +51,7 @@ class Entry:
     draw: Draw | str | None = None  # draws a state for render(); "module:function" is imported when needed
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # section ("settings", a method) -> values
     evaluation: Mapping[str, int] = field(default_factory=dict)  # episodes and horizon
+    scene: Scene | str | None = None  # an episode as a replay shows it; None: only supply and demand; text as in draw
 
     def make(self, **parameters: Any) -> World:
         """The world with these parameters; an unknown one is refused with the nearest known."""
@@ -65,6 +72,10 @@ class Entry:
         if not isinstance(self.draw, str):
             return self.draw
         return None if render_mode is None else named(self.draw)
+
+    def staging(self) -> Scene | None:
+        """The function that makes the scene of a replay, if there is one."""
+        return named(self.scene) if isinstance(self.scene, str) else self.scene
 
     def check(self) -> None:
         """Refuse an entry that could never be made."""
@@ -137,6 +148,7 @@ for _entry in (
         Lending,
         summary="A bank accepts or rejects loan applicants; loans repaid and defaulted move the groups' scores.",
         draw="elbert.report.world_pictures:draw_lending",
+        scene="elbert.report.world_scenes:lending_scene",
     ),
     Entry(
         "infectious",
@@ -144,6 +156,7 @@ for _entry in (
         Infectious,
         summary="A health service vaccinates one person a step while a disease spreads in a social network.",
         draw="elbert.report.world_pictures:draw_infectious",
+        scene="elbert.report.world_scenes:infectious_scene",
     ),
     Entry(
         "infectious-harder",
@@ -152,6 +165,7 @@ for _entry in (
         settings={"waning": 0.2},
         summary="As infectious, but immunity is lost: recovered and vaccinated people become susceptible again.",
         draw="elbert.report.world_pictures:draw_infectious",
+        scene="elbert.report.world_scenes:infectious_scene",
     ),
     Entry(
         "attention",
@@ -159,6 +173,7 @@ for _entry in (
         Attention,
         summary="Units of attention go to sites with incidents; sites without attention get worse.",
         draw="elbert.report.world_pictures:draw_attention",
+        scene="elbert.report.world_scenes:attention_scene",
     ),
     Entry(
         "attention-harder",
@@ -174,6 +189,7 @@ for _entry in (
         summary="As attention, with more units, unequal sites that fall slowly and grow quickly, and only misses "
         "counted.",
         draw="elbert.report.world_pictures:draw_attention",
+        scene="elbert.report.world_scenes:attention_scene",
     ),
 ):
     register(_entry)

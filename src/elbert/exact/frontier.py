@@ -5,7 +5,7 @@
 `elbert.exact.world_frontiers` holds what differs from world to world.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +18,7 @@ from elbert.errors import InvalidInputError
 from elbert.exact.attention import NoStoredPricesError
 from elbert.exact.rules import PREFIX, get_rule
 from elbert.exact.world_frontiers import FrontierPoint, open_frontier
+from elbert.files import record_from
 from elbert.progress import Progress, Watch, watched
 from elbert.shown import Shown
 
@@ -56,6 +57,14 @@ class Frontier(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The object that `elbert frontier --json` prints."""
         return asdict(self) | {"points": [point.to_dict() for point in self.points]}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Frontier":
+        """What `to_dict` gave; an entry that is missing or does not fit is refused by its name."""
+        flat = [point["rates"] for point in content["points"]]
+        rates = [[each] if each and not isinstance(each[0], list) else each for each in flat]
+        points = [{**point, "rates": each} for point, each in zip(content["points"], rates, strict=True)]
+        return record_from(cls, {**content, "points": points})
 
 
 class BestReward(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from elbert.checks import as_whole
 from elbert.experiments.jobs import do_jobs
@@ -16,6 +16,7 @@ from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.two_trajectories import TwoTrajectories
 from elbert.learning.result import Result
 from elbert.progress import Tell, tell_nobody
+from elbert.shown import Shown
 
 MEASURED = ("episodes", "horizon", "reward", "bias", "groups", "train_seconds")  # of a result, what a row holds
 Verdict: TypeAlias = Literal["better", "alike", "worse"]
@@ -154,8 +155,10 @@ def outcome_of(experiment: Experiment, runs: Path) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Reproduction:
+class Reproduction(Shown):
     """What came of some experiments."""
+
+    page_by: ClassVar[str] = "elbert.report.paper:reproduction_page"
 
     outcomes: tuple[Outcome | TwoTrajectories, ...]
     failed: dict[str, str]  # name of a training -> why it failed

@@ -328,7 +328,7 @@ def find_runs(folder: Path) -> Iterator[RunSummary]:
         if (config.parent / "manifest.json").exists():
             try:
                 parts = [run.part for run in RunFolder(config.parent).parts().values()]
-            except FileError:  # the summary says why
+            except (FileError, KeyError, TypeError):  # the summary says why
                 parts = [None]
             yield from (summarise(config.parent, part) for part in parts)
 
@@ -359,3 +359,5 @@ def summarise(path: Path, part: Part | None = None) -> RunSummary:
         return record_from(RunSummary, content)
     except FileError as error:
         return RunSummary(path=path, reason=str(error))
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:  # a digest vouches for no content
+        return RunSummary(path=path, reason=f"Its files make no sense ({type(error).__name__}: {error}).")

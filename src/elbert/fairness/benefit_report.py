@@ -1,13 +1,14 @@
 """One result object: what per-episode totals of supply and demand say about long-term fairness."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from elbert import tables
+from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import ArrayLike
 from elbert.fairness.bias_inference import (
     BiasEstimate,
@@ -28,6 +29,7 @@ from elbert.fairness.rate_intervals import (
     estimate_rates,
     pool,
 )
+from elbert.files import record_from
 from elbert.frames import Frame
 from elbert.shown import Shown
 
@@ -87,15 +89,15 @@ class BenefitReport(Shown):
     criteria: tuple[CriterionBenefit, ...]
     not_estimable: tuple[NotEstimable, ...]
     notes: tuple[str, ...]
-    totals: EpisodeTotals = field(compare=False, repr=False)
-
-    @property
-    def unit(self) -> str:
-        """What each total is of: "episode", "month", "officer"."""
-        return self.totals.unit
+    unit: str = "episode"  # what each total is of: "episode", "month", "officer"
+    totals: EpisodeTotals | None = field(default=None, compare=False, repr=False)  # None if it was read from a file
 
     def test(self, max_bias: float, *, confidence: float | None = None, seed: int = 0) -> BiasTest:
         """Whether these episodes confirm or refute "bias <= max_bias"; see `bias_limit_test`."""
+        if self.totals is None:
+            raise InvalidInputError(
+                "This report was read from a file, which holds no totals. Make it again to test it."
+            )
         confidence = self.confidence if confidence is None else confidence
         return bias_limit_test(self.totals, max_bias, confidence=confidence, seed=seed)
 
@@ -118,6 +120,15 @@ class BenefitReport(Shown):
             "not_estimable": [asdict(entry) for entry in self.not_estimable],
             "notes": list(self.notes),
         }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "BenefitReport":
+        """What `to_dict` gave, without the totals: it can be shown, and not tested again."""
+        whole = [
+            part | {name: part[name] | {"criterion": part["criterion"]} for name in ("bias", "impact_ratio")}
+            for part in content["criteria"]
+        ]
+        return record_from(cls, {**content, "criteria": whole})
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """`to_dict()` as JSON; unknown numbers are null."""
@@ -254,6 +265,7 @@ def benefit_report(
         ),
         not_estimable=(*rates.unknown, *unknown_biases, *unknown_ratios),
         notes=tuple(_notes(totals, pooled, biases)),
+        unit=totals.unit,
         totals=totals,
     )
 

@@ -167,7 +167,7 @@ class Agent(Evaluable, Shown):
     def _play(
         self, env: Environment | None, parameters: dict[str, Any], **options: Any
     ) -> tuple[Episodes, dict[str, Any]]:
-        where, parameters = self._where(env, parameters)
+        where, parameters = self.placed_in(env, parameters)
         with open_simulator(where, self.settings.copies, parameters) as simulator:
             shape = simulator.shape
             if (shape.observation, shape.actions) != (self.shape.observation, self.shape.actions):
@@ -190,7 +190,8 @@ class Agent(Evaluable, Shown):
             "length": about.length,
         }
 
-    def _where(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def placed_in(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Where the agent acts, and the world's parameters: what is given, over what it was trained in."""
         where, own = (env, None) if env is not None else self.home
         if where is not None:
             return where, (own or {}) | parameters

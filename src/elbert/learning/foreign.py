@@ -55,7 +55,7 @@ class ForeignPolicy(Evaluable):
                 "environment, or a function that makes one."
             )
         with open_host_simulator(where, options["episodes"], (own or {}) | parameters) as simulator:
-            act = _Actor(self.policy, str(self), simulator.env, deterministic=deterministic)
+            act = Actor(self.policy, str(self), simulator.env, deterministic=deterministic)
             sums = simulator.play_with(act, **options)
         return sums, {
             "env": simulator.name,
@@ -66,7 +66,7 @@ class ForeignPolicy(Evaluable):
         }
 
 
-class _Actor:
+class Actor:
     """Calls a policy with all observations at once, or one by one: as it takes them, which a first call tells."""
 
     def __init__(

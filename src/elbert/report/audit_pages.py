@@ -8,7 +8,7 @@ from elbert.auditing.law import LawTable
 from elbert.auditing.results import Audit, Comparison, Course, Estimate, Limit, SplitOf, Standardised
 from elbert.auditing.rows import COUNTED, TIME_BLOCKS
 from elbert.fairness.benefit_report import CAUTION_OF_DATA, CriterionBenefit
-from elbert.files import write_json, write_whole
+from elbert.files import write_sealed, write_whole
 from elbert.report.law_page import law_page
 from elbert.tables import Column, Page, Part, Table, columns, facts, interval, number, toned, visible
 
@@ -37,19 +37,20 @@ def audit_page(audit: Audit) -> Page:
 
 
 def write_audit(answer: Audit | LawTable, folder: Path) -> list[Path]:
-    """Write the answer as JSON and Markdown, and its figures; returns the paths."""
-    data, text = folder / "audit.json", folder / "audit.md"
-    write_json(data, answer.to_dict())
+    """Write the answer as a page, as JSON and Markdown, and its figures; returns the paths."""
+    data, text, page = (folder / f"audit.{kind}" for kind in ("json", "md", "html"))
+    write_sealed(data, answer.to_dict())
     write_whole(text, page_of(answer).to_markdown())
+    answer.to_html(page)
     if isinstance(answer, LawTable):
-        return [data, text]
+        return [page, data, text]
     from elbert.report.audit_figures import write_figures
 
     figures = write_figures(answer, folder)
     for path in folder.glob("course-[0-9]*.[ps][nv]g"):  # of an earlier answer
         if path not in figures:
             path.unlink()
-    return [data, text, *figures]
+    return [page, data, text, *figures]
 
 
 def page_of(answer: Audit | LawTable) -> Page:
@@ -104,19 +105,19 @@ def _difference(audit: Audit, comparison: Comparison) -> str:
             return "No two groups can be compared."
         widest = max(bounds, key=lambda each: each.most)
         return (
-            f"The {_rate_name(audit, widest.criterion)} differs between groups by {number(widest.least)} to "
+            f"The {rate_name(audit, widest.criterion)} differs between groups by {number(widest.least)} to "
             f"{number(widest.most)}, depending on what is not known ({widest.words})."
         )
     worst = max(comparison.report.criteria, key=lambda part: part.bias.estimate or 0.0)
     bias = worst.bias
     if bias.estimate is None:
-        return f"The bias of the {_rate_name(audit, worst.criterion)} is not estimable."
+        return f"The bias of the {rate_name(audit, worst.criterion)} is not estimable."
     if bias.estimate == 0:
-        return f"The {_rate_name(audit, worst.criterion)} is the same for all groups: {number(worst.groups[0].rate)}."
+        return f"The {rate_name(audit, worst.criterion)} is the same for all groups: {number(worst.groups[0].rate)}."
     rates = {group.group: group.rate for group in worst.groups}
     around = "" if bias.ci is None else f" ({_percent(comparison)} % interval {interval(*bias.ci)})"
     return (
-        f"The {_rate_name(audit, worst.criterion)} is {number(rates[bias.highest or ''])} for {bias.highest} and "
+        f"The {rate_name(audit, worst.criterion)} is {number(rates[bias.highest or ''])} for {bias.highest} and "
         f"{number(rates[bias.lowest or ''])} for {bias.lowest}: a difference of {number(bias.estimate)}{around}."
     )
 
@@ -125,7 +126,7 @@ def _percent(comparison: Comparison) -> str:
     return "95" if comparison.report is None else f"{100 * comparison.report.confidence:g}"
 
 
-def _rate_name(audit: Audit, criterion: str) -> str:
+def rate_name(audit: Audit, criterion: str) -> str:
     """What a rate is called: a search is not accepted."""
     return criterion if criterion != ACCEPTANCE else f"rate of {visible(audit.favourable, 60)}"
 
@@ -183,7 +184,7 @@ def _comparison(audit: Audit, comparison: Comparison) -> Iterator[Part]:
     notes = [*(() if report is None else (*report.notes, *map(str, report.not_estimable))), *comparison.notes]
     if len(audit.periods) > 1 and report is not None and not comparison.courses:
         notes.append("Combinations of columns are compared in all, and neither over time nor split.")
-    yield from (f"* {note.replace(ACCEPTANCE, _rate_name(audit, ACCEPTANCE))}" for note in notes)
+    yield from (f"* {note.replace(ACCEPTANCE, rate_name(audit, ACCEPTANCE))}" for note in notes)
 
 
 def _rates(audit: Audit, comparison: Comparison, part: CriterionBenefit, place: int) -> Table:
@@ -209,7 +210,7 @@ def _rates(audit: Audit, comparison: Comparison, part: CriterionBenefit, place: 
         (each.group, "not compared", "", amount(each.supply[place]), amount(each.demand[place]))
         for each in comparison.not_compared
     ]
-    return Table(shown, tuple(rows), title=_rate_name(audit, part.criterion))
+    return Table(shown, tuple(rows), title=rate_name(audit, part.criterion))
 
 
 def amount(value: float) -> str:
@@ -280,7 +281,7 @@ def _errors(audit: Audit, comparison: Comparison) -> Table:
     """The error of the largest difference, by what rows depend on."""
     assert comparison.report is not None
     worst = max(comparison.report.criteria, key=lambda part: part.bias.estimate or 0.0)
-    pair = f"{worst.bias.highest} - {worst.bias.lowest}, {_rate_name(audit, worst.criterion)}"
+    pair = f"{worst.bias.highest} - {worst.bias.lowest}, {rate_name(audit, worst.criterion)}"
     shown = (Column("if rows depend within"), *columns("clusters", "standard error", "design effect", right=True))
     rows = tuple(
         (
@@ -314,7 +315,7 @@ def _course(audit: Audit, course: Course) -> Table:
     )
     hidden = f" ({len(shown_places)} of {number_of} periods; {WHOLE})" if len(shown_places) < number_of else ""
     left = _left(len(course.groups))
-    return Table(heads, rows, title=f"Over time, {_rate_name(audit, course.criterion)}{hidden}{left}").brief()
+    return Table(heads, rows, title=f"Over time, {rate_name(audit, course.criterion)}{hidden}{left}").brief()
 
 
 def _left(groups: int) -> str:
@@ -336,7 +337,7 @@ def _splits(audit: Audit, splits: Sequence[SplitOf]) -> Iterator[Part]:
             (f"{split.first} - {split.second}", *map(_with_ends, (split.difference, split.treatment, split.timing)))
             for split in each
         )
-        yield Table(heads, rows, title=f"Where it comes from, {_rate_name(audit, criterion)} over {visible(over)}")
+        yield Table(heads, rows, title=f"Where it comes from, {rate_name(audit, criterion)} over {visible(over)}")
         yield from (_places(split) for split in each if split.places)
         filled = next((split for split in each if split.filled), None)
         if filled is not None:

@@ -42,7 +42,7 @@ def frontier_page(found: Frontier) -> Page:
 def write_frontier(
     found: Frontier, folder: Path, *, points: Sequence[Point] = (), theirs: Sequence[Point] = ()
 ) -> list[Path]:
-    """Write `frontier-ENV.json`, and the figure as PNG and SVG, into a folder.
+    """Write `frontier-ENV.json`, a page, and the figure as PNG and SVG, into a folder.
 
     `points` are trained agents to show together with the rules; `theirs` are published points, which are drawn hollow
     and joined to ours of the same label.
@@ -50,10 +50,12 @@ def write_frontier(
     data = folder / f"frontier-{found.env}.json"
     write_json(data, found.to_dict())
     shown = [*points, *rule_points(found)]
+    page = folder / f"frontier-{found.env}.html"
+    found.to_html(page)
     if not shown and not found.points:
-        return [data]
+        return [page, data]
     size, path = (5.8, 3.6 + 0.1 * len(shown)), folder / f"frontier-{found.env}"
-    return [data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), size, path)]
+    return [page, data, *draw_figure(lambda figure: draw_frontier(figure, found, shown, theirs), size, path)]
 
 
 def rule_points(found: Frontier) -> list[Point]:

@@ -192,13 +192,15 @@ def comparison_page(comparison: Comparison) -> Page:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> list[Path]:
-    """Write the table (Markdown, JSON), learning curves and reward against bias (PNG, SVG); returns the paths."""
+    """Write a page, the table (Markdown, JSON), learning curves, reward against bias (PNG, SVG); returns the paths."""
     table, data = folder / "comparison.md", folder / "comparison.json"
     write_whole(table, comparison_table(comparison).to_markdown())
     write_json(data, comparison.to_dict())
     pictures = {"curves": curves_picture(comparison), "scatter": levels_picture(comparison)}
     figures = [draw_figure(*picture, folder / name) for name, picture in pictures.items() if picture is not None]
-    return [table, data, *(path for paths in figures for path in paths)]
+    page = folder / "comparison.html"
+    comparison.to_html(page)
+    return [page, table, data, *(path for paths in figures for path in paths)]
 
 
 def curves_picture(comparison: Comparison) -> Picture | None:

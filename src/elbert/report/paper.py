@@ -59,6 +59,9 @@ def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
     for outcome in reproduction.outcomes:
         write = write_trajectories if isinstance(outcome, TwoTrajectories) else write_experiment
         written += write(outcome, out)  # pyright: ignore[reportArgumentType]
+    if any(isinstance(outcome, Outcome) for outcome in reproduction.outcomes):
+        written.append(out / "reproduction.html")
+        reproduction.to_html(written[-1])
     if len(reproduction.outcomes) > 1:
         path = out / "reproduction.md"
         links = "".join(f"- [{outcome.name}]({outcome.name}.md)\n" for outcome in reproduction.outcomes)

@@ -82,7 +82,7 @@ def draw_infectious(figure: "Figure", world: Infectious, state: Any, action: Any
     """The network: colour is health, shape is the group, a ring is the dose that the action gave."""
     health = np.asarray(state.health)
     edges, group = world.edges(), np.asarray(world.group, int)
-    place = _layout(edges.tobytes(), group.tobytes(), world.people)
+    place = network_layout(edges.tobytes(), group.tobytes(), world.people)
     axes = figure.add_axes((0.02, 0.03, 0.66, 0.86))
     axes.axis("off")
     _frame(axes, place)
@@ -141,7 +141,7 @@ def _look(g: int) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
+def network_layout(edge_bytes: bytes, group_bytes: bytes, people: int) -> Pixels:
     """A place for everyone, the same in every picture of this network. [people, 2]"""
     edges = np.frombuffer(edge_bytes, int).reshape(-1, 2)
     group = np.frombuffer(group_bytes, int)

@@ -1,0 +1,1 @@
+"""The page: one HTML file that opens offline, for people who do not use a terminal."""

@@ -1,0 +1,191 @@
+"""What a replay shows of each world, as numbers that the page's script draws.
+
+An `Entry` names a function of (world, states, actions, steps): states [T + 1, ...] with the start in front, actions
+[T, ...], and the steps [F] of the frames. Frame k is the world after steps[k] steps, together with the action that led
+there. A world of your own may return any of these, with F rows in every list that is marked [F]:
+
+    {"kind": "bars",                        a row of bars for each series, side by side
+     "x": {"label": "score", "names": [...]},       what the bars are of, one name each
+     "y": {"label": "share of the group"},
+     "series": [{"name": "group 0",
+                 "look": "solid",           "solid", "outline" (both bars), "diamond" or "level" (marks over the bars)
+                 "style": 0,                which of the page's colours
+                 "values": [[...], ...]}],  [F, bars]
+     "layered": False,                      True: solid and outline bars stand in the same place
+     "pointer": {"series": [...], "bar": [...], "filled": [...]},   [F] each: a mark above one bar; series None: none
+     "pointed": "the applicant",            what the mark is
+     "notes": [...]}                        [F] a sentence about the frame
+
+    {"kind": "network",
+     "x": [...], "y": [...],                places of the nodes, from 0 to 1
+     "edges": [[0, 1], ...],
+     "shapes": [...],                       group of each node
+     "states": ["0120", ...],               [F] the state of every node as a digit from 0 to 2
+     "names": ["susceptible", ...],         of the states
+     "rings": [[3], ...],                   [F] nodes with a ring
+     "ring": "today's dose",                what a ring is
+     "notes": [...]}
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, World
+from elbert.report.world_pictures import HEALTH, NETWORK_DRAWN, network_layout
+
+MOST_BARS = 60
+"""Of a picture; more are left out, and the axis says so."""
+MOST_NODES = 1000
+"""Of a network that is drawn node by node; of a larger one the people are counted."""
+DIGITS = 4
+
+Array = np.ndarray[Any, Any]
+
+
+def lending_scene(world: Lending, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
+    """Score distributions by group, and the applicant who was decided about in this step."""
+    mass = np.asarray(states.mass)[steps]  # [F, groups, scores]
+    group, score, repays = (np.asarray(x) for x in (states.group, states.score, states.repays))
+    accepted = np.asarray(actions) == 1
+    lent, repaid = (_so_far(x) for x in (accepted, accepted & repays[:-1]))
+    decided = np.maximum(steps - 1, 0)  # before the first step, the first applicant waits
+
+    def note(step: int) -> str:
+        at = max(step - 1, 0)
+        who = f"Applicant of {_group(world, group[at])}, score {score[at]}"
+        if step == 0:
+            return f"{who}: waits for a decision."
+        outcome = "repaid" if repays[at] else "defaulted"
+        what = f"accepted, {outcome}" if accepted[at] else f"refused, would have {outcome}"
+        so_far = f"{lent[step]} of {step} accepted so far: {repaid[step]} repaid, {lent[step] - repaid[step]} defaulted"
+        return f"{who}: {what}. {so_far}."
+
+    groups = min(world.groups, max(1, MOST_BARS // world.scores))
+    shown = group[decided] < groups
+    return {
+        "kind": "bars",
+        "x": {"label": "score" + _left_out(groups, world.groups, "groups"), "names": _numbers(world.scores)},
+        "y": {"label": "share of the group"},
+        "series": [
+            {"name": _group(world, g), "look": "solid", "style": g, "values": _rounded(mass[:, g])}
+            for g in range(groups)
+        ],
+        "layered": False,
+        "pointer": {
+            "series": [int(g) if known else None for g, known in zip(group[decided], shown, strict=True)],
+            "bar": score[decided].tolist(),
+            "filled": [bool(step > 0 and accepted[step - 1]) for step in steps],
+        },
+        "pointed": "the applicant: filled if accepted",
+        "notes": [note(int(step)) for step in steps],
+    }
+
+
+def attention_scene(world: Attention, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
+    """Incidents found and missed, units of attention, and the rate of the next step, by site."""
+    del actions  # the state says what the units were
+    last = np.asarray(states.history[:, -1])[steps]  # [F, 4, sites]
+    sites = min(world.groups, MOST_BARS)
+    found, incidents, units = (last[:, k, :sites] for k in range(3))
+    rates = np.asarray(states.rates)[steps][:, :sites]
+
+    def note(frame: int, step: int) -> str:
+        if step == 0:
+            return f"Before the first step: {int(world.units)} units are to be sent."
+        every, seen = last[frame, 1].sum(), last[frame, 0].sum()
+        return f"{int(every)} incidents in this step: {int(seen)} found, {int(every - seen)} missed."
+
+    series = [
+        ("incidents found", "solid", 0, found),
+        ("incidents missed", "outline", 0, incidents),
+        ("units of attention", "diamond", 1, units),
+        ("rate of the next step", "level", 7, rates),
+    ]
+    return {
+        "kind": "bars",
+        "x": {"label": "site" + _left_out(sites, world.groups, "sites"), "names": _numbers(sites)},
+        "y": {"label": "per step"},
+        "series": [
+            {"name": name, "look": look, "style": style, "values": _rounded(values)}
+            for name, look, style, values in series
+        ],
+        "layered": True,
+        "notes": [note(frame, int(step)) for frame, step in enumerate(steps)],
+    }
+
+
+def infectious_scene(world: Infectious, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
+    """The network: the fill is health, the shape the group, a ring the dose that the step gave."""
+    health, group = np.asarray(states.health)[steps], np.asarray(world.group, int)  # [F, people], [people]
+    doses = np.asarray(actions).reshape(len(actions), -1)
+    rings = [[] if step == 0 else sorted({int(i) for i in doses[step - 1] if i < world.people}) for step in steps]
+    infected = (health == INFECTED).sum(axis=1)
+
+    def note(frame: int, step: int) -> str:
+        dosed = rings[frame]
+        given = f"A dose to {_listed(world, dosed, group)}. " if dosed else "No dose. " if step else ""
+        return f"{given}{infected[frame]} of {world.people} people are infected."
+
+    notes = [note(frame, int(step)) for frame, step in enumerate(steps)]
+    if world.people > MOST_NODES:
+        return {**_counts(world, health, group), "notes": notes}
+    edges = world.edges()
+    place = network_layout(edges.tobytes(), group.tobytes(), world.people)
+    low, reach = place.min(axis=0), np.ptp(place, axis=0)
+    place = (place - low) / np.where(reach > 0, reach, 1.0)
+    return {
+        "kind": "network",
+        "x": _rounded(place[:, 0]),
+        "y": _rounded(1 - place[:, 1]),  # pictures count downwards
+        "edges": edges.tolist() if world.people <= NETWORK_DRAWN else [],
+        "shapes": group.tolist(),
+        "states": ["".join(map(str, row)) for row in health],
+        "names": [HEALTH[state][0] for state in (SUSCEPTIBLE, INFECTED, RECOVERED)],
+        "rings": rings,
+        "ring": "dose of this step",
+        "notes": notes,
+    }
+
+
+def _counts(world: Infectious, health: Array, group: Array) -> dict[str, Any]:
+    """People in each state, by group, where there are too many for a picture of everyone."""
+    groups = min(world.groups, MOST_BARS // len(HEALTH))
+    one_hot = (group[:, None] == np.arange(groups)).astype(float)  # [people, groups]
+    return {
+        "kind": "bars",
+        "x": {"label": "group" + _left_out(groups, world.groups, "groups"), "names": _numbers(groups)},
+        "y": {"label": "people"},
+        "series": [
+            {"name": name, "look": "solid", "style": style, "values": _rounded((health == state) @ one_hot)}
+            for style, (state, name) in zip((7, 1, 0), ((s, HEALTH[s][0]) for s in HEALTH), strict=True)
+        ],
+        "layered": False,
+    }
+
+
+def _listed(world: World, people: Sequence[int], group: Array) -> str:
+    shown = [f"person {i} of {_group(world, group[i])}" for i in people[:3]]
+    return ", ".join(shown) + (f" and {len(people) - 3} more" if len(people) > 3 else "")
+
+
+def _group(world: World, number: int) -> str:
+    return f"group {number}" if world.group_names is None else str(world.group_names[number])
+
+
+def _so_far(flags: Array) -> Array:
+    """How often a flag was set before each time. [T] -> [T + 1]"""
+    return np.concatenate([[0], np.cumsum(flags)])
+
+
+def _left_out(shown: int, every: int, what: str) -> str:
+    return f" (the first {shown} of {every} {what})" if shown < every else ""
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
+
+
+def _rounded(values: Array) -> list[Any]:
+    return np.round(np.asarray(values, float), DIGITS).tolist()
