@@ -38,6 +38,7 @@ def row(path: Path) -> tuple[str, ...]:
         report = evaluate(agent, seed=1 + place).report
         assert report is not None, "what was just evaluated has its report"
         totals = report.totals
+        assert totals is not None
         supply, demand = totals.supply[:, 0], totals.demand[:, 0]
         parts = len(supply) // protocol.episodes
         small = [x[: parts * protocol.episodes].reshape(parts, protocol.episodes, -1) for x in (supply, demand)]

@@ -6,6 +6,7 @@ It trains for some minutes; what FOLDER (a new one by default) holds already is 
 `browser` and Chromium.
 """
 
+import os
 import shutil
 import sys
 import tempfile
@@ -15,9 +16,9 @@ import elbert
 from elbert.experiments.reproduce import reproduce
 from elbert.report.web.subjects import document_of
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.absolute()
 WIDTHS = {"phone": 360, "tablet": 768, "desk": 1440}
-LOANS = HERE.parent / "examples" / "loans.csv"
+LOANS = Path("examples/loans.csv")  # seen from the repository, so that the page names no folder of this machine
 
 
 def trained(env: str, method: str, steps: int, folder: Path) -> Path:
@@ -59,7 +60,8 @@ def photograph(pages: list[Path]) -> None:
 
 def main() -> None:
     """Write the pages and their pictures."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
+    folder = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
+    os.chdir(HERE.parent)
     pages = [
         document_of(result, replay=True).write(HERE / "gallery" / f"{name}.html")
         for name, result in results(folder).items()

@@ -42,7 +42,7 @@ def test_beyond_the_limit_in_a_process_of_its_own(tmp_path):
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("Beyond the limit: a bias of at most 0.05 is refuted.\n")
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"audit.json", "audit.md", "course-1.png", "course-1.svg"}
+    assert written == {"audit.html", "audit.json", "audit.md", "course-1.png", "course-1.svg"}
     assert ET.parse(tmp_path / "out" / "course-1.svg").getroot().tag.endswith("svg")  # noqa: S314  (our own file)
     text = (tmp_path / "out" / "audit.md").read_text()
     assert text.startswith("# Beyond the limit")

@@ -1,5 +1,6 @@
 """No verdict goes beyond what is known: unknown outcomes and groups, rows that were lost, few outcomes, few units."""
 # pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportOptionalSubscript=false
+# pyright: reportOptionalOperand=false
 
 import numpy as np
 import polars as pl

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import elbert
-from elbert.experiments.paper import plans_for
+from elbert.experiments.paper import Experiment, plans_for
 from elbert.experiments.reproduce import Outcome, Reproduction, Row
 from elbert.report.web.subjects import document_of
 
@@ -37,6 +37,7 @@ def comparison():
 def reproduced(result):
     """A reproduction whose trainings are two results."""
     (plan,) = plans_for(["main"], preset="fast", seeds=1, envs=["lending"])
+    assert isinstance(plan, Experiment)
     rows = [Row("main", panel, series, result) for panel in plan.panels for series in panel.series]
     return Reproduction((Outcome(plan, Path("runs"), tuple(rows)),), {})
 

@@ -56,7 +56,7 @@ def test_the_commands_from_training_to_comparison(tmp_path):
     assert done.returncode == 0, done.stderr
     written = {path.name for path in (tmp_path / "both").iterdir()}
     curves, scatter = ({f"{name}.png", f"{name}.svg"} for name in ("curves", "scatter"))
-    assert written == {"comparison.md", "comparison.json"} | curves | scatter
+    assert written == {"comparison.html", "comparison.md", "comparison.json"} | curves | scatter
 
 
 @pytest.mark.parametrize(

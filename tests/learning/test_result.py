@@ -27,6 +27,7 @@ def test_an_agent_passes_on_the_notion_of_its_world():
     agent = elbert.train("lending", method="g-ppo", world={"notion": "demographic-parity", "horizon": 32}, **small)
     report = agent.evaluate(2).report
     assert report is not None
+    assert report.totals is not None
     assert report.totals.notion is not None
     assert report.totals.notion.name == "demographic-parity"
 

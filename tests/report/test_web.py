@@ -1,5 +1,5 @@
 """Pages as text: what the browser is allowed to do, what cannot become markup, and that the numbers are all there."""
-# pyright: reportOptionalMemberAccess=false, reportArgumentType=false
+# pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportOptionalSubscript=false
 
 import base64
 import hashlib
