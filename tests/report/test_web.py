@@ -121,10 +121,15 @@ def test_pages_from_what_commands_have_written(tmp_path, monkeypatch):
     assert document_of(open_sources(["loans.toml"])).kind == "audit"
 
 
-def test_rules_are_compared_and_nothing_is_refused(tmp_path):
+def test_rules_are_compared_and_nothing_is_refused(monkeypatch):
     found = elbert.compare({"a": "lending/thresholds-2-1"}, env="lending", episodes=4, horizon=50, progress=None)
     document = document_of(found)
     assert "a in lending has a bias of" in document.answer
+    seen = []
+    monkeypatch.setattr("elbert.experiments.sources.compare", lambda policies, **_: seen.append(list(policies)))
+    open_sources(["runs/a", "elsewhere/b", "rule:lending/thresholds-0-0"])
+    open_sources(["runs/a", "elsewhere/a"])
+    assert seen == [["a", "b", "rule:lending/thresholds-0-0"], ["runs/a", "elsewhere/a"]]
     with pytest.raises(InvalidInputError, match="Nothing was named"):
         open_sources([])
     with pytest.raises(InvalidInputError, match="There is no page for a list"):

@@ -36,8 +36,9 @@ def open_sources(sources: Sequence[str], *, env: Environment | None = None, prog
         if found is not None:
             return found
     keep_compiled()
-    names = {(source if is_rule(source) else str(as_path(source, "the source"))): source for source in sources}
-    return compare(names, env=env, progress=progress)
+    short = [source if is_rule(source) else as_path(source, "the source").resolve().name for source in sources]
+    names = short if len(set(short)) == len(short) else sources  # a folder's name, where that says which
+    return compare(dict(zip(names, sources, strict=True)), env=env, progress=progress)
 
 
 def _single(path: Path, progress: Tell) -> Source | None:
