@@ -66,7 +66,7 @@ def test_the_command_prints_it(tmp_path):
     assert "Local Law 144: selection rates and impact ratios" in done.stdout
     assert "under 2 %" in done.stdout
     assert "12 people of unknown category are not in this table" in done.stdout
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"audit.json", "audit.md"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"audit.html", "audit.json", "audit.md"}
 
 
 def test_what_the_law_needs_is_said():

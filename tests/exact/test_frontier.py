@@ -111,9 +111,9 @@ def test_table_and_picture(short, tmp_path):
     agents = [Point("ours", 0.02, 0.2, [0.01, 0.03], [0.19, 0.21])]
     theirs = [Point("ours", 0.03, 0.19), Point("published", 0.1, 0.15)]
     written = write_frontier(short, tmp_path, points=agents, theirs=theirs)
-    assert [path.name for path in written] == [f"frontier-lending.{end}" for end in ("json", "png", "svg")]
-    assert json.loads(written[0].read_text()) == json.loads(json.dumps(short.to_dict()))
-    drawn = written[2].read_text()
+    assert [path.name for path in written] == [f"frontier-lending.{end}" for end in ("html", "json", "png", "svg")]
+    assert json.loads(written[1].read_text()) == json.loads(json.dumps(short.to_dict()))
+    drawn = written[3].read_text()
     assert all(label in drawn for label in ("best possible", "hollow: published"))
 
 

@@ -163,6 +163,7 @@ def test_refusals_say_what_is_needed(agent):
         trace_agent(agent, env="lending")
 
 
+@pytest.mark.slow
 def test_a_trained_agent_of_a_named_world_takes_parameters():
     settings: dict[str, Any] = TINY | {"steps": 256}
     trained = elbert.train("lending", progress=None, world={"horizon": 16}, **settings)

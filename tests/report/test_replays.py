@@ -200,6 +200,7 @@ def test_a_long_episode_is_cut_and_the_caption_says_so():
     assert "first 20 steps" in spec["caption"]
 
 
+@pytest.mark.slow
 def test_of_many_policies_the_fairest_and_the_least_fair_are_played():
     rules = ("thresholds-2-1", "thresholds-0-0", "thresholds-5-1")
     comparison = compared("lending", rules, horizon=200)
@@ -213,6 +214,7 @@ def test_of_many_policies_the_fairest_and_the_least_fair_are_played():
     assert "Of 3 policies" in spec["caption"]
 
 
+@pytest.mark.slow
 def test_agents_of_a_run_are_played_in_their_own_world(tmp_path):
     """Red if the world's parameters are left behind: with other shares, applicants are of group 1 only."""
     world: dict[str, Any] = {"horizon": 16, "group_shares": (0.0, 1.0)}
@@ -228,6 +230,7 @@ def test_agents_of_a_run_are_played_in_their_own_world(tmp_path):
         assert policy["totals"]["demand"][0][0] == 0 < policy["totals"]["demand"][0][1]
 
 
+@pytest.mark.slow
 def test_what_is_not_at_hand_is_not_played(tmp_path):
     """A function that was compared is gone; a user's environment is not stored with a run."""
     comparison = elbert.compare({"f": lambda o: np.ones(len(o))}, env="lending", episodes=2, horizon=8, progress=None)
@@ -240,6 +243,7 @@ def test_what_is_not_at_hand_is_not_played(tmp_path):
     assert not any(isinstance(block, Replays) for block in document.blocks)
 
 
+@pytest.mark.slow
 def test_a_page_has_a_replay_only_if_asked(tmp_path):
     comparison = compared("attention", ("index", "proportional"), horizon=8)
     replayed = comparison_document(comparison, replay=True)

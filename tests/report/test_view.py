@@ -21,6 +21,8 @@ from elbert.files import FileError, write_sealed
 from elbert.report.web import view, view_pages
 from tests.experiments.small_runs import TINY, WORLD
 
+pytestmark = pytest.mark.slow  # the runs that are shown have to be trained
+
 HOSTILE = '<script>alert("1")&\'\u202e'
 ESCAPED = "&lt;script&gt;alert(&quot;1&quot;)&amp;&#x27;\\u202e"
 REFRESH = '<meta http-equiv="refresh" content="5">'
