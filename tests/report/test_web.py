@@ -121,6 +121,14 @@ def test_pages_from_what_commands_have_written(tmp_path, monkeypatch):
     assert document_of(open_sources(["loans.toml"])).kind == "audit"
 
 
+def test_a_monitor_has_a_page(tmp_path):
+    asked = {"time": "date", "period": "month", "group": "group", "decision": "approved", "max_bias": 0.05}
+    seen = elbert.monitor(LOANS, state=tmp_path / "state.json", progress=None, **asked)
+    page = seen.to_html()
+    assert f"a bias of at most 0.05 is {seen.verdict}" in page or "neither confirmed nor refuted" in page
+    assert '"kind":"dots"' in page
+
+
 def test_rules_are_compared_and_nothing_is_refused(monkeypatch):
     found = elbert.compare({"a": "lending/thresholds-2-1"}, env="lending", episodes=4, horizon=50, progress=None)
     document = document_of(found)

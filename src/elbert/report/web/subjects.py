@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elbert.auditing.law import LawTable
+from elbert.auditing.monitor_look import Monitored
 from elbert.auditing.results import Audit
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import Frontier
@@ -15,10 +16,11 @@ from elbert.fairness.benefit_report import CAUTION, BenefitReport
 from elbert.files import as_path, write_whole
 from elbert.learning.result import Result
 from elbert.report.audit_pages import CAUTION as CAUTION_OF_LOGS
-from elbert.report.audit_pages import VERDICTS, audit_page, rate_name
+from elbert.report.audit_pages import VERDICTS, audit_page, plural, rate_name
 from elbert.report.charts import Point, point_of, read_curve
 from elbert.report.frontier import frontier_page, rule_points
 from elbert.report.law_page import law_page
+from elbert.report.monitor_page import monitor_page
 from elbert.report.pages import comparison_page, frontier_behind, nearness, result_page
 from elbert.report.paper import experiment_table
 from elbert.report.web.document import Block, Document, Grid, Heading, Picture, Replays, Text
@@ -235,6 +237,25 @@ def audit_document(audit: Audit) -> Document:
     )
 
 
+def monitor_document(seen: Monitored) -> Document:
+    """What a monitor sees so far."""
+    answer = f"{seen.units:,} {plural(seen.unit, seen.units)} so far, until {seen.until}."
+    if seen.verdict is not None:
+        answer = f"{VERDICTS[seen.verdict].format(limit=seen.max_bias)}, {answer[0].lower()}{answer[1:]}"
+    pictures = [rates_chart(part.criterion, "rate so far", part.groups) for part in seen.criteria]
+    return Document(
+        title="elbert: monitor of a log",
+        answer=answer,
+        verdict=seen.verdict or "",
+        blocks=[Grid(pictures), monitor_page(seen)],
+        method=["The bounds hold at all looks together, however often one looks."],
+        caution=CAUTION_OF_LOGS,
+        provenance=[("state", seen.state)],
+        result=seen.to_dict(),
+        kind="monitor",
+    )
+
+
 def law_document(table: LawTable) -> Document:
     """The table of New York City's rule."""
     return Document(
@@ -303,6 +324,7 @@ def document_of(result: Any, *, replay: bool = False) -> Document:
         Reproduction: reproduction_document,
         Audit: audit_document,
         LawTable: law_document,
+        Monitored: monitor_document,
         BenefitReport: report_document,
     }
     make = next((make for kind, make in makers.items() if isinstance(result, kind)), None)
