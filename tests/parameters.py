@@ -5,7 +5,7 @@ import pytest
 
 def slow_after(number, parameters):
     """The parameters, plain or with an id; those after the first so many are marked as slow."""
-    whole = [each if hasattr(each, "values") else pytest.param(each) for each in parameters]
+    whole = [each if hasattr(each, "marks") else pytest.param(each) for each in parameters]
     return [
         pytest.param(*each.values, id=each.id, marks=[pytest.mark.slow] if place >= number else [])
         for place, each in enumerate(whole)

@@ -12,6 +12,7 @@ import pytest
 import elbert
 from elbert.errors import InvalidInputError
 from tests.auditing.logs import clustered
+from tests.parameters import slow_after
 
 ASKED = {
     "group": "group",
@@ -55,7 +56,8 @@ def same(one, other):
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"period": "week"}, {"control": "dept"}, {"where": ["dept>1", "date>=2020-06-01"]}]
+    "asked",
+    slow_after(2, [{"control": "dept"}, {"where": ["dept>1", "date>=2020-06-01"]}, {"period": "week"}, {}]),
 )
 @pytest.mark.parametrize("engine", ["polars", "lazy polars", "pandas", "pyarrow", "duckdb"])
 def test_frames_of_all_kinds(engine, asked):

@@ -156,6 +156,7 @@ def test_many_thousand_broken_logs(first, tmp_path):
             raise
 
 
+@pytest.mark.slow
 def test_a_monitor_keeps_what_it_has(tmp_path):
     """Fed twice with the same log: all rows are accounted for, and a refusal leaves the state as it was."""
     taken = 0

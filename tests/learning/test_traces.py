@@ -17,6 +17,9 @@ from elbert.learning.traces import trace_agent, trace_foreign
 from tests.envs.own import clinic
 from tests.experiments.small_runs import TINY
 from tests.learning.tiny import Probe, ProbeEnv, trainer_of
+from tests.parameters import slow_after
+
+NAMES = sorted(ENTRIES, key=lambda name: name in ("infectious", "attention"))  # the same code as harder ones
 
 SMALL = {"copies": 4, "rollout": 8, "minibatch": 8, "hidden": (4,), "epochs": 1}
 
@@ -47,7 +50,7 @@ def agent():
     return trainer.agents()[0].replaced(env=Probe(horizon=8))
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("name", slow_after(len(ENTRIES) - 2, NAMES))
 def test_a_trace_is_what_a_plain_loop_over_the_world_gives(name):
     """Red if the scan shifts actions, states or signals by a step, or draws other keys than (seed, time)."""
     world = make_world(name, horizon=6)
@@ -117,6 +120,7 @@ def test_an_episode_stops_at_its_end_and_where_it_is_cut():
     assert (cut.steps, cut.ended, len(cut.actions)) == (20, False, 20)
 
 
+@pytest.mark.slow
 def test_an_agent_has_the_same_episode_in_a_world_and_as_a_function_of_observations(agent):
     """Compiled and step by step: red if the two orders of keys differ, or observations are flattened differently."""
     compiled = trace_agent(agent, seed=2, deterministic=True)

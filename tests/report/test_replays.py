@@ -21,6 +21,9 @@ from elbert.report.world_scenes import MOST_BARS, infectious_scene
 from tests.envs.own import clinic
 from tests.experiments.small_runs import TINY
 from tests.learning.tiny import Probe, ProbeEnv
+from tests.parameters import slow_after
+
+NAMES = sorted(ENTRIES, key=lambda name: name in ("infectious", "attention"))  # the same code as harder ones
 
 ROWS = {"bars": ("notes",), "network": ("notes", "states", "rings")}  # of each kind of scene, one for every frame
 
@@ -87,7 +90,7 @@ def test_many_groups_have_fewer_frames_and_the_same_totals():
     assert policy["frames"]["supply"][-1] == trace.supply.sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("name", slow_after(len(ENTRIES) - 2, NAMES))
 def test_every_world_has_a_scene_of_finite_numbers_for_every_frame(name):
     """Red for a scene with NaN, with arrays that JSON cannot hold, or with rows for steps instead of frames."""
     rules = [rule.name for rule in rules_of(name) if not rule.name.startswith("best")][:2]
@@ -177,6 +180,7 @@ def test_a_world_of_ones_own_may_bring_a_scene(monkeypatch):
         assert scene["given"] == [[0, 0], [1, 0], [2, 0], [3, 0]]
 
 
+@pytest.mark.slow
 def test_rules_of_a_comparison_are_played_on_the_same_chance():
     """Red if a policy acts in another world or horizon than its result, or with a chance of its own."""
     rules = ("thresholds-3-3", "thresholds-0-0")
