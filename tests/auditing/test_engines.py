@@ -111,6 +111,9 @@ def test_text_as_time_must_be_converted_in_other_engines():
         elbert.audit(duckdb.from_arrow(frame.to_arrow()), **ASKED)
 
 
+@pytest.mark.filterwarnings(  # Spark leaves sockets to its Java process open until they are collected
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, which is not installed")
 def test_spark(tmp_path):
     pyspark = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
