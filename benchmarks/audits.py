@@ -13,6 +13,7 @@
 
 import argparse
 import datetime as dt
+import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -28,6 +29,7 @@ from elbert.auditing.question import Assumption, Question
 from elbert.tables import Table, columns
 
 LEVEL = 0.95
+Processes = partial(ProcessPoolExecutor, mp_context=multiprocessing.get_context("spawn"))  # JAX must not be forked
 
 
 class Units(NamedTuple):
@@ -196,7 +198,7 @@ def alarm(run: int, *, units: int, sigma: float, groups: int, seed: int) -> bool
 def false_alarms(*, runs: int, units: int, sigma: float, groups: int, seed: int) -> float:
     """The share of runs with an alarm."""
     one = partial(alarm, units=units, sigma=sigma, groups=groups, seed=seed)
-    with ProcessPoolExecutor() as pool:
+    with Processes() as pool:
         return float(np.mean(list(pool.map(one, range(runs), chunksize=10))))
 
 
@@ -251,7 +253,7 @@ def in_parallel(
     measure: Callable[..., list[str]], jobs: Sequence[Any], heads: Sequence[str], replications: int
 ) -> None:
     """Print a Markdown table with a row per job."""
-    with ProcessPoolExecutor() as pool:
+    with Processes() as pool:
         rows = tuple(tuple(row) for row in pool.map(partial(measure, replications=replications), jobs))
     print(Table((columns(heads[0]) + columns(*heads[1:], right=True)), rows).to_markdown())
 
