@@ -1,5 +1,6 @@
 """The bias from episodes: coverage, upward bias removed, noise floor, the test of a limit, what is not estimable."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -17,26 +18,35 @@ def totals_of(name, episodes=50, seed=0, **names):
     return EpisodeTotals.of(supply[:, 0], demand[:, 0], **names)
 
 
+COVERED = ["2 equal groups", "2 groups, close", "5 equal groups"]
+FOUR_EQUAL = "5 groups, four equal"
+
+
+@functools.cache
+def coverage_of(name):
+    """With 50 episodes; `make bench` takes all situations, 500 episodes, and more replications."""
+    return bias_coverage(BY_NAME[name], episodes=50, replications=500)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "2 equal groups",
-        "2 groups, close",
-        "5 equal groups",
-        "5 groups, four equal",
-    ],
-)
-@pytest.mark.parametrize("episodes", [50])  # `make bench` takes all situations, and 500 episodes too
-def test_coverage_of_bias_and_impact_ratio_is_nominal(name, episodes):
-    found = bias_coverage(BY_NAME[name], episodes=episodes, replications=500)  # `make bench` runs more
+@pytest.mark.parametrize("name", [*COVERED, FOUR_EQUAL])
+def test_coverage_of_the_bias_is_nominal(name):
+    found = coverage_of(name)
     assert 0.93 <= found["bias"] <= 0.97, found
-    noise = 2 * np.sqrt(0.03 * 0.97 / 500)  # of the simulation: with five groups it lies at the upper end, 97 %
-    assert 0.93 <= found["impact_ratio"] <= 0.97 + noise, found
     if found["true"] == 0:
         assert abs(found["debiased"]) < found["naive"] / 3, found
     else:
         assert abs(found["debiased"] - found["true"]) < found["floor"] / 2, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [*COVERED, pytest.param(FOUR_EQUAL, marks=pytest.mark.xfail(reason="97.2 %: its intervals are a little too wide"))],
+)
+def test_coverage_of_the_impact_ratio_is_nominal(name):
+    found = coverage_of(name)
+    assert 0.93 <= found["impact_ratio"] <= 0.97, found
 
 
 @pytest.mark.slow

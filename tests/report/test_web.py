@@ -17,6 +17,7 @@ from elbert.errors import InvalidInputError
 from elbert.exact.frontier import Frontier
 from elbert.experiments.sources import open_sources
 from elbert.files import FileError
+from elbert.report.audit_pages import VERDICTS
 from elbert.report.web.document import Document, Picture, Text
 from elbert.report.web.pictures import chart
 from elbert.report.web.subjects import document_of
@@ -125,7 +126,7 @@ def test_a_monitor_has_a_page(tmp_path):
     asked = {"time": "date", "period": "month", "group": "group", "decision": "approved", "max_bias": 0.05}
     seen = elbert.monitor(LOANS, state=tmp_path / "state.json", progress=None, **asked)
     page = seen.to_html()
-    assert f"a bias of at most 0.05 is {seen.verdict}" in page or "neither confirmed nor refuted" in page
+    assert VERDICTS[seen.verdict].format(limit=0.05) in page
     assert '"kind":"dots"' in page
 
 
