@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from elbert.cli_arguments import environment_from
+from elbert.experiments.environment_from import environment_from
 from elbert.errors import InvalidInputError
 from tests.command_line import cli as run
 from tests.command_line import cli_apart

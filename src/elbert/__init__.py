@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from elbert.experiments.compare import compare
     from elbert.experiments.evaluate import evaluate
     from elbert.experiments.run_folder import runs
+    from elbert.experiments.sweep import Sweep, sweep
     from elbert.experiments.train import load, train, train_many
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
@@ -48,7 +49,7 @@ _ROOMS = ("auditing", "callbacks", "envs", "exact", "fairness", "learning")
 _HOMES = (
     *("errors", "fairness", *(f"auditing.{module}" for module in ("results", "question", "audit", "law", "monitor"))),
     *("envs", "learning", "exact.frontier"),
-    *(f"experiments.{module}" for module in ("run_folder", "evaluate", "compare", "train")),
+    *(f"experiments.{module}" for module in ("run_folder", "evaluate", "compare", "train", "sweep")),
 )
 """Modules that the other names come from, in the order in which they import each other."""
 
@@ -64,6 +65,7 @@ __all__ = [
     "Question",
     "SupplyDemandVectorWrapper",
     "SupplyDemandWrapper",
+    "Sweep",
     "__version__",
     "audit",
     "auditing",
@@ -83,6 +85,7 @@ __all__ = [
     "monitor",
     "register",
     "runs",
+    "sweep",
     "train",
     "train_many",
 ]

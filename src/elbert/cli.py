@@ -22,6 +22,8 @@ FailOn = Literal["refuted", "unconfirmed", "never"] | None
 
 NOTHING_ASKED = Question()
 
+FAILED = 1
+"""Exit code of a study of which a training failed."""
 CRASHED = 70
 """Exit code of what should not happen (EX_SOFTWARE): 1 would read as a refuted limit."""
 
@@ -121,13 +123,14 @@ def train(
     from elbert.report.live import ProgressDisplay
 
     with ProgressDisplay(f"{method} on {env}", at_first="compiling") as display:
-        from elbert.cli_arguments import assignments, environment_from, grid_from, run_folder
+        from elbert.cli_arguments import assignments, grid_from, run_folder
+        from elbert.experiments.by_coefficient import evaluate_by_coefficient
+        from elbert.experiments.environment_from import environment_from
         from elbert.experiments.evaluate import Conditions
         from elbert.experiments.gate import check_gate
         from elbert.experiments.jit_cache import keep_compiled
         from elbert.experiments.resolve import check_names, listed_seeds
         from elbert.experiments.run_folder import RunFolder
-        from elbert.experiments.sweeps import evaluate_by_coefficient
         from elbert.experiments.train import train_many
         from elbert.learning import get_method
 
@@ -196,11 +199,12 @@ def evaluate(
 
     with ProgressDisplay(run) as display:
         from elbert.checks import as_number
-        from elbert.cli_arguments import environment_from, policy_from
+        from elbert.cli_arguments import policy_from
+        from elbert.experiments.by_coefficient import evaluate_by_coefficient
+        from elbert.experiments.environment_from import environment_from
         from elbert.experiments.evaluate import Conditions
         from elbert.experiments.gate import check_gate, trained_with_limit
         from elbert.experiments.jit_cache import keep_compiled
-        from elbert.experiments.sweeps import evaluate_by_coefficient
 
         keep_compiled()
         if max_bias is not None:
@@ -253,8 +257,9 @@ def compare(
     from elbert.report.live import ProgressDisplay
 
     with ProgressDisplay("compare") as display:
-        from elbert.cli_arguments import environment_from, policies_from
+        from elbert.cli_arguments import policies_from
         from elbert.experiments.compare import compare as compare_policies
+        from elbert.experiments.environment_from import environment_from
         from elbert.experiments.jit_cache import keep_compiled
 
         keep_compiled()
@@ -344,8 +349,8 @@ def report(
     """Write a page that opens offline in any browser: the answer, pictures, an episode to watch, and every number.
 
     Args:
-        source: Folders of runs and rules to compare; or the folder of a reproduction, of an audit or of a frontier; or
-            a TOML file with a question about a log.
+        source: Folders of runs and rules to compare; or the folder of a sweep, of a reproduction, of an audit or of a
+            frontier; or a TOML file with a question about a log.
         out: File of the page.
         replay: Let two of the policies act once more, side by side on the same chance.
         env: Environment of runs that were trained in one of your own: module:function or file.py:function.
@@ -353,7 +358,7 @@ def report(
     from elbert.report.live import ProgressDisplay
 
     with ProgressDisplay("report") as display:
-        from elbert.cli_arguments import environment_from
+        from elbert.experiments.environment_from import environment_from
         from elbert.experiments.sources import open_sources
 
         where = None if env is None else environment_from(env)
@@ -422,6 +427,8 @@ def reproduce(
     env: Repeated = None,
     quick: Flag = False,
     workers: int | None = None,
+    ray: str | None = None,
+    store: str | None = None,
     out: Path = Path("reproduction"),
     as_json: Json = False,
 ) -> None:
@@ -437,13 +444,17 @@ def reproduce(
         env: Environment to restrict the experiments to; may be given several times.
         quick: Give a first complete picture: fewer steps and evaluation episodes, one seed.
         workers: Number of trainings at a time; one for each core by default, but at most 8.
+        ray: Address of a Ray cluster whose nodes train; local starts one on this machine.
+        store: Address at which runs are kept, for nodes that share no folder: s3://bucket/study.
         out: Folder for runs, tables (Markdown, JSON) and figures (PNG, SVG).
     """
-    from elbert.experiments.reproduce import reproduce as reproduce_experiments
     from elbert.report.live import ProgressDisplay
-    from elbert.report.paper import reproduction_page, write_reproduction
 
     with ProgressDisplay("reproduce") as display:
+        from elbert.experiments.reproduce import reproduce as reproduce_experiments
+        from elbert.experiments.store import open_store
+        from elbert.report.paper import reproduction_page, write_reproduction
+
         reproduction = reproduce_experiments(
             experiment,
             out=out,
@@ -452,24 +463,78 @@ def reproduce(
             envs=env,
             quick=quick,
             workers=workers,
+            ray=ray,
+            store=open_store(store),
             progress=display,
         )
     written = write_reproduction(reproduction, out)
     _show(reproduction.to_dict(), reproduction_page(reproduction), as_json=as_json, written=written)
-    if reproduction.failed:
-        raise ElbertError(reproduction.failures)
+    _name_failures(reproduction)
+
+
+@app.command
+def sweep(
+    plan: Path,
+    *,
+    out: Path | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
+    store: str | None = None,
+    list_only: Annotated[bool, Parameter(name="--list", negative=())] = False,
+    as_json: Json = False,
+) -> None:
+    """Train and evaluate every combination of a plan, and show the results side by side.
+
+    Trainings that the folder holds already are not repeated, and an interrupted command goes on where it stopped. The
+    exit code is 1 if a training failed; the others are done all the same.
+
+    Args:
+        plan: TOML file with grids over environments, methods, limits, settings and seeds (docs/howto/sweep.md).
+        out: Folder for runs, tables (Markdown, CSV, JSON), figures and a page; named after the plan by default.
+        workers: Number of trainings at a time; one for each core by default, but at most 8.
+        ray: Address of a Ray cluster whose nodes train; local starts one on this machine.
+        store: Address at which runs are kept, for nodes that share no folder: s3://bucket/study.
+        list_only: List the trainings, and train nothing.
+    """
+    from elbert.report.live import ProgressDisplay
+
+    with ProgressDisplay(f"sweep {visible(plan.name, 100)}") as display:
+        from elbert.experiments.jobs import finished
+        from elbert.experiments.plan import plan_from
+        from elbert.experiments.run_folder import RunFolder
+        from elbert.experiments.store import open_store
+        from elbert.experiments.sweep import do_sweep
+        from elbert.report.sweep import plan_page, sweep_page, write_sweep
+
+        whole = plan_from(plan)
+        folder = Path(whole.title) if out is None else out
+        how = {"workers": workers, "ray": ray, "store": open_store(store), "progress": display}
+        study = None if list_only else do_sweep(whole, folder, **how)
+    if study is None:
+        done = sum(finished(RunFolder(folder / "runs" / job.name)) for job in whole.jobs)
+        _show([job.name for job in whole.jobs], plan_page(whole, done), as_json=as_json, width=120)
+        return
+    _show(study.to_dict(), sweep_page(study), as_json=as_json, written=write_sweep(study), width=140)
+    _name_failures(study)
+
+
+def _name_failures(done: Any) -> None:
+    """Name the trainings that failed and exit with 1, if any did."""
+    if done.failed:
+        print(f"elbert: {done.failures}", file=sys.stderr)
+        sys.exit(FAILED)
 
 
 def _show_results(results: Mapping[str, Any], *, as_json: bool) -> None:
     """One result as a page, several by coefficient as a table."""
-    from elbert.report.pages import result_page, sweep_page
+    from elbert.report.pages import coefficients_page, result_page
 
     if len(results) == 1:
         result = next(iter(results.values()))
         _show(result.to_dict(), result_page(result), as_json=as_json)
     else:
         content = {label: result.to_dict() for label, result in results.items()}
-        _show(content, sweep_page(results), as_json=as_json, width=120)
+        _show(content, coefficients_page(results), as_json=as_json, width=120)
 
 
 def _pass_gate(results: Mapping[str, Any], fail_on: FailOn, *, asked: bool, as_json: bool) -> None:

@@ -62,6 +62,14 @@ def write_whole(path: Path, content: bytes | str) -> None:
         ) from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those that it is in; one that is there is left as it is."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"Cannot make the folder {path} ({_reason(error)}). Name another one.") from error
+
+
 def append_lines(path: Path, text: str) -> None:
     """Add whole lines to a file. One that is cut short by a kill lacks its newline: readers leave it out."""
     try:

@@ -20,7 +20,7 @@ from elbert.report.pages import (
     result_page,
     runs_page,
     settings_page,
-    sweep_page,
+    coefficients_page,
     worlds_page,
 )
 from elbert.tables import as_text
@@ -75,7 +75,7 @@ PAGES = {
         (*NAMES, *NUMBERS, *RATES, "0.0378", "refuted", "0.0782", "1273"),
     ),
     "sweep": (
-        lambda: sweep_page({"alpha=1000": SEVERAL, "alpha=20000": SEVERAL}),
+        lambda: coefficients_page({"alpha=1000": SEVERAL, "alpha=20000": SEVERAL}),
         ("alpha=1000", "alpha=20000", *NUMBERS, *RATES, "refuted"),
     ),
     "runs": (
@@ -187,7 +187,7 @@ def test_the_interval_stands_next_to_the_number_that_it_belongs_to():
 )
 def test_verdicts_are_coloured_and_in_words(verdict, colour):
     result = replace(RESULT, limit=LimitResult(max_bias=0.02, verdict=verdict))
-    for page in (result_page(result), sweep_page({"alpha=1": result, "alpha=2": result})):
+    for page in (result_page(result), coefficients_page({"alpha=1": result, "alpha=2": result})):
         terminal = io.StringIO()
         Console(file=terminal, width=160, force_terminal=True, color_system="standard", no_color=False).print(page)
         assert f"{colour}{verdict}" in terminal.getvalue()

@@ -9,11 +9,11 @@ import gymnasium
 from elbert.envs import find_world
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import Rule, is_rule
+from elbert.experiments.by_coefficient import by_coefficient
 from elbert.experiments.evaluate import USUAL, Conditions, Policy, as_policy, evaluate_policy
 from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
-from elbert.experiments.sweeps import by_coefficient
 from elbert.learning import Agent, Environment, Evaluable, ForeignPolicy
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, Watch, watched

@@ -4,11 +4,13 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
+from elbert.experiments.cores import usable_cores
+
 LARGEST = 512 * 2**20  # bytes that the kept functions may take; the oldest go first
 
 
 def keep_compiled() -> Path | None:
-    """Let JAX keep what it compiles in the user's cache folder, separately for every version of jaxlib.
+    """Let JAX keep what it compiles in the user's cache folder, by version of jaxlib and number of cores.
 
     `ELBERT_COMPILATION_CACHE` names another folder; an empty value turns this off. A folder that the user has given to
     JAX itself (`JAX_COMPILATION_CACHE_DIR`) takes precedence. Kept functions are code: share the folder only with
@@ -23,7 +25,7 @@ def keep_compiled() -> Path | None:
         return None
     try:
         home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        folder = folder or str(Path(home) / "elbert" / f"jaxlib-{version('jaxlib')}")
+        folder = folder or str(Path(home) / "elbert" / f"jaxlib-{version('jaxlib')}-{usable_cores()}-cores")
         Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, RuntimeError):  # a cache is a convenience: without a place for it everything still works
         return None

@@ -1,67 +1,91 @@
-"""Trainings as jobs: each is done once, several side by side, and an interrupted call goes on where it stopped."""
+"""Trainings as jobs: each is done once, several at a time, and an interrupted call goes on where it stopped."""
 
 import hashlib
+import inspect
 import json
-import logging
-import multiprocessing
-import os
-import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
-from elbert.checks import as_whole
-from elbert.envs import plain_parameters
-from elbert.errors import ElbertError
+import jax
+import numpy as np
+
+from elbert.envs import World, find_world, plain_parameters
+from elbert.errors import ElbertError, InvalidInputError
 from elbert.experiments.evaluate import Conditions, evaluate_policy, protocol_for
-from elbert.experiments.jit_cache import keep_compiled
+from elbert.experiments.presets import OWN
+from elbert.experiments.registered import Registered, register_all, registered_here
 from elbert.experiments.resolve import Request, resolve
-from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.run_folder import RunFolder, has_writer
 from elbert.experiments.run_session import InterruptedRunError, asked_to_stop
+from elbert.experiments.store import NO_STORE, Store
 from elbert.experiments.train import train_many
-from elbert.files import FileError
-from elbert.learning import Callback, Iteration
+from elbert.files import FileError, make_folder
+from elbert.learning import Environment, MethodLike
 from elbert.progress import Progress, Tell, tell_nobody
 
 SECONDS_BETWEEN_LOOKS = 0.5
-MOST_WORKERS = 8
+PATIENCE = 60.0
+"""Seconds that a job waits for a process that still holds its folder, as one does that was told to end."""
 QUICK_STEPS = 0.4  # part of the preset's steps that a quick picture takes
 ENOUGH = 0.05  # of a training, before the time left is estimated
-TellRunning: TypeAlias = Callable[[int, Mapping[str, float]], None]  # trainings that ended; of each that runs, the part
+MOST_SHOWN = 8  # trainings whose progress is named
+LOOKING = 0.05  # part of the time that may be spent on looking how far trainings are
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training with its evaluation: all seeds side by side. Jobs that compute the same have the same folder."""
+    """One training with its evaluation: all members side by side. Jobs that compute the same have the same folder."""
 
-    env: str
-    method: str
+    env: Environment
+    method: MethodLike
     preset: str = "fast"
     seeds: int | tuple[int, ...] = 3  # how many from 0 on, or which
     settings: Mapping[str, Any] = field(default_factory=dict)  # over the preset
     world: Mapping[str, Any] = field(default_factory=dict)  # over the preset's
     quick: bool = False
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # coefficients that are trained side by side
+    label: str = ""  # what the environment is called, where it is a user's own
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what follows from them is computed again where it is needed."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def world_name(self) -> str:
+        """The name of the world; `OWN` for everything that is not called by its name."""
+        entry = find_world(self.env) if isinstance(self.env, str) else None
+        return OWN if entry is None else entry.name
 
     @cached_property
     def request(self) -> Request:
         """The training, complete."""
-        how: dict[str, Any] = {"preset": self.preset, "world": self.world, "seeds": self.seeds}
-        usual = resolve(self.env, self.method, settings=self.settings, **how)
+        how: dict[str, Any] = {"preset": self.preset, "world": self.world, "seeds": self.seeds, "grid": self.grid}
+        usual = resolve(self.world_name, self.method, settings=self.settings, **how)
         if not self.quick or "steps" in self.settings:
             return usual
         steps = max(usual.settings.batch, int(QUICK_STEPS * usual.settings.steps))
-        return resolve(self.env, self.method, settings={**self.settings, "steps": steps}, **how)
+        return resolve(self.world_name, self.method, settings={**self.settings, "steps": steps}, **how)
 
     @property
     def episodes(self) -> int:
         """Number of episodes of the evaluation."""
-        episodes = protocol_for("default", self.env).episodes
+        episodes = protocol_for("default", self.world_name).episodes
         return max(2, episodes // 4) if self.quick else episodes
+
+    @property
+    def env_name(self) -> str:
+        """What the environment is called."""
+        return self.world_name if self.world_name != OWN else self.label or identity(self.env).partition(" ")[0]
+
+    @property
+    def method_name(self) -> str:
+        """What the method is called."""
+        return self.request.method.name
 
     @cached_property
     def name(self) -> str:
@@ -74,153 +98,191 @@ class Job:
             "world": plain_parameters(request.world),
             "episodes": self.episodes,
         }
+        content |= {"grid": self.grid} if self.grid else {}
+        content |= {"env": identity(self.env, self.label)} if self.world_name == OWN else {}
+        content |= {} if isinstance(self.method, str) else {"method": identity(self.method)}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        return f"{self.env}-{self.method}-{digest[:10]}"
+        last = self.env_name.rpartition("/")[2]
+        readable = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in last)
+        return f"{readable}-{self.method_name}-{digest[:10]}"
 
 
-def do_jobs(
-    jobs: Sequence[Job], folder: Path, *, workers: int | None = None, progress: Tell = tell_nobody
-) -> dict[str, str]:
-    """Train and evaluate each job in `folder / job.name`; what is finished there is not done again.
-
-    Returns the name of each job that failed, with the reason; the others are done. `workers` trainings run at a time:
-    by default one for each core, but at most 8. Two or more run in separate processes, each on its share of the cores,
-    because one training alone cannot use all cores all the time.
-    """
-    if workers is not None:
-        as_whole(workers, "workers", "a whole number of at least 1", low=1)
-    distinct = list({job.name: job for job in jobs}.values())
-    waiting = [job for job in distinct if not finished(folder, job)]
-    if not distinct:
-        return {}
-    keep_compiled()
-    begun = time.monotonic()
-
-    def tell(ended: int, running: Mapping[str, float]) -> None:
-        seconds, done = time.monotonic() - begun, ended + sum(running.values())
-        progress(
-            Progress(
-                activity="training",
-                done=len(distinct) - len(waiting) + ended,
-                total=len(distinct),
-                unit="trainings",
-                facts=", ".join(f"{name} {100 * part:.0f} %" for name, part in running.items()),
-                left=seconds / done * (len(waiting) - done) if done > ENOUGH else None,
-            )
+def identity(thing: Any, label: str = "") -> str:
+    """What tells an environment or a method of a user's from another one, the same in every process."""
+    if isinstance(thing, World):
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(thing)]
+        content = [f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes() for leaf in leaves]
+        content.append(str(jax.tree.structure(thing)).encode())
+        return f"{type(thing).__name__} {hashlib.sha256(b''.join(content)).hexdigest()}"
+    if label or isinstance(thing, str):
+        return label or thing
+    function = thing if inspect.isroutine(thing) or isinstance(thing, type) else type(thing)
+    name = function.__qualname__
+    if callable(thing) and "<lambda>" in name:
+        raise InvalidInputError(
+            "A lambda was given, which has no name by which its trainings could be found again. Define a function."
         )
-
-    tell(0, {})
-    count = min(len(distinct), MOST_WORKERS, os.cpu_count() or 1) if workers is None else workers
-    return _one_by_one(waiting, folder, tell) if count == 1 else _side_by_side(waiting, folder, count, tell)
+    return f"{function.__module__}:{name}"
 
 
-def finished(folder: Path, job: Job) -> bool:
-    """Whether the job's run has ended and its evaluation is there."""
-    run = RunFolder(folder / job.name)
+def finished(run: RunFolder) -> bool:
+    """Whether a run has ended and its evaluations are there."""
     try:
-        return run.manifest["status"] == "finished" and run.evaluation() is not None
+        return run.manifest["status"] == "finished" and all(part.evaluation() for part in run.parts().values())
     except FileError:
         return False
 
 
-def do_job(job: Job, folder: Path, callbacks: Sequence[Callback] = ()) -> None:
-    """Train, or go on, and evaluate."""
-    path = folder / job.name
+def do_job(job: Job, path: Path) -> None:
+    """Train in this folder, or go on with what is there, and evaluate."""
+    until = time.monotonic() + PATIENCE
+    while path.is_dir() and has_writer(path) and time.monotonic() < until:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    request = job.request
     agents = train_many(
         job.env,
         seeds=job.seeds,
+        grid=job.grid,
         method=job.method,
         preset=job.preset,
         world=job.world,
         out=path,
         resume=True,
-        callbacks=callbacks,
         progress=None,
-        **job.request.given,
+        **{name: value for name, value in request.given.items() if name not in job.grid},
     )
-    evaluate_policy(RunFolder(path), Conditions(episodes=job.episodes), agents=agents, keep=True)
+    conditions = Conditions(episodes=job.episodes, env=job.env if job.world_name == OWN else None)
+    for run in RunFolder(path).parts().values():
+        if run.evaluation() is None:
+            own = agents if run.part is None else [agents[i] for i in run.part.members]
+            evaluate_policy(run, conditions, agents=own, keep=True)
 
 
-def _one_by_one(jobs: Sequence[Job], folder: Path, tell: TellRunning) -> dict[str, str]:
-    failed: dict[str, str] = {}
-    for ended, job in enumerate(jobs):
+@dataclass(frozen=True)
+class Task:
+    """A job as it travels to the process that does it."""
 
-        def told(iteration: Iteration, ended: int = ended, name: str = job.name) -> None:
-            tell(ended, {name: iteration.iteration / iteration.iterations})
+    job: Job
+    name: str
+    folder: Path
+    store: Store
+    registered: tuple[Registered, ...]
 
+    def __call__(self) -> str | None:
+        """Do it; why it failed, or None."""
+        from elbert.experiments.jit_cache import keep_compiled
+
+        keep_compiled()
         try:
-            do_job(job, folder, [told])
-        except (InterruptedRunError, FileError):
+            register_all(self.registered)
+            with self.store.kept(self.name, self.folder) as path:
+                do_job(self.job, path)
+        except InterruptedRunError:
             raise
-        except ElbertError as error:
-            failed[job.name] = str(error)
-        tell(ended + 1, {})
+        except Exception as error:
+            return str(error) if isinstance(error, ElbertError) else f"{type(error).__name__}: {error}"
+        return None
+
+
+class Ended(NamedTuple):
+    """A task that ended."""
+
+    name: str
+    reason: str | None  # why it failed; None if it did not
+
+
+class Engine(Protocol):
+    """What does tasks, several at a time, each in another process."""
+
+    def run(self, tasks: Sequence[Task]) -> Generator[Ended | None]:
+        """Do them; yields each that ended, and None now and then. Closed early, it ends what runs, which saves."""
+        ...
+
+
+def do_jobs(
+    jobs: Sequence[Job], folder: Path, engine: Engine, *, store: Store = NO_STORE, progress: Tell = tell_nobody
+) -> dict[str, str]:
+    """Train and evaluate each job in `folder / job.name`; what is finished there is not done again.
+
+    Returns the name of each job that failed, with the reason; the others are done.
+    """
+    distinct = {job.name: job for job in jobs}
+    waiting = {name: job for name, job in distinct.items() if not _is_done(store, name, folder)}
+    registered, failed, ended = registered_here(), dict[str, str](), set[str]()
+    tasks = [Task(job, name, folder.absolute(), store, registered) for name, job in waiting.items()]
+    looks = _Looks(store, folder, list(waiting))
+    if waiting:
+        make_folder(folder)  # which tells nodes that do not see it from those that do
+
+    def tell() -> None:
+        running = looks.running(ended)
+        done = len(ended) + sum(running.values())
+        progress(
+            Progress(
+                activity="training",
+                done=len(distinct) - len(waiting) + len(ended),
+                total=len(distinct),
+                unit="trainings",
+                facts=", ".join(f"{name} {100 * part:.0f} %" for name, part in list(running.items())[:MOST_SHOWN]),
+                left=looks.seconds_left(done, len(waiting)),
+            )
+        )
+
+    if distinct:
+        tell()
+    with asked_to_stop() as asked, closing(engine.run(tasks)) as events:
+        for event in events:
+            if asked:
+                break
+            if event is not None:
+                ended.add(event.name)
+                if event.reason is None:
+                    store.fetch_results(event.name, folder)
+                else:
+                    failed[event.name] = event.reason
+            tell()
+    if asked:
+        raise InterruptedRunError(
+            f"Stopped with {len(ended)} of {len(waiting)} trainings done; everything is saved in "
+            f"{store.address or folder}. The same command goes on.",
+            asked[0],
+        )
     return failed
 
 
-def _side_by_side(jobs: Sequence[Job], folder: Path, workers: int, tell: TellRunning) -> dict[str, str]:
-    context = multiprocessing.get_context("spawn")
-    waiting, reasons = list(jobs), dict[str, str | None]()
-    running: dict[int, tuple[Job, BaseProcess, Connection]] = {}
-    with asked_to_stop() as asked:
+def _is_done(store: Store, name: str, folder: Path) -> bool:
+    """Whether a job is done, here or in the store, from where its results are fetched."""
+    return finished(RunFolder(folder / name)) or (
+        store.fetch_results(name, folder) and finished(RunFolder(folder / name))
+    )
+
+
+class _Looks:
+    """How far the trainings of a folder are; where looking takes long, it is done less often."""
+
+    def __init__(self, store: Store, folder: Path, names: Sequence[str]) -> None:
+        self.store, self.folder, self.names = store, folder, names
+        self.begun = time.monotonic()
+        self._next, self._parts = 0.0, dict[str, float]()
+        self.at_first = sum(self.running(()).values())  # what an earlier call had done took no time of this one
+
+    def running(self, ended: Collection[str]) -> dict[str, float]:
+        """Of each training that began and has not ended, the part that is done."""
+        now = time.monotonic()
+        if now >= self._next:
+            parts = {name: self._part(name) for name in self.names if name not in ended}
+            self._parts = {name: part for name, part in parts.items() if part is not None}
+            self._next = time.monotonic() + (time.monotonic() - now) / LOOKING
+        return {name: part for name, part in self._parts.items() if name not in ended}
+
+    def _part(self, name: str) -> float | None:
         try:
-            while (waiting or running) and not asked:
-                for place in set(range(workers)) - set(running):
-                    if waiting:
-                        job = waiting.pop(0)
-                        ours, theirs = context.Pipe(duplex=False)
-                        process = context.Process(target=_work, args=(job, folder, place, workers, theirs))
-                        process.start()
-                        theirs.close()
-                        running[place] = job, process, ours
-                time.sleep(SECONDS_BETWEEN_LOOKS)
-                for place, (job, process, ours) in list(running.items()):
-                    if not process.is_alive():
-                        reasons[job.name] = _reason(process, ours)
-                        del running[place]
-                tell(len(reasons), {job.name: _part_done(folder / job.name) for job, _, _ in running.values()})
-        finally:
-            for _, process, _ in running.values():
-                process.terminate()  # which saves and ends
-            for _, process, _ in running.values():
-                process.join()
-    if asked:
-        raise InterruptedRunError(
-            f"Stopped with {len(reasons)} of {len(jobs)} trainings done; everything is saved in {folder}. The same "
-            "command goes on.",
-            asked[0],
-        )
-    return {name: reason for name, reason in reasons.items() if reason is not None}
+            manifest = self.store.manifest(name, self.folder)
+            return None if manifest is None else manifest["iteration"] / manifest["iterations"]
+        except (FileError, KeyError):
+            return None
 
-
-def _work(job: Job, folder: Path, place: int, workers: int, answer: Connection) -> None:
-    """A process: one job on its share of the cores. Its answer is why it failed, or None."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the first one decides
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores[place::workers] or cores)
-    logging.basicConfig(level=logging.WARNING)
-    keep_compiled()
-    with answer:
-        try:
-            do_job(job, folder)
-            answer.send(None)
-        except Exception as error:
-            answer.send(str(error) if isinstance(error, ElbertError) else f"{type(error).__name__}: {error}")
-
-
-def _reason(process: BaseProcess, answer: Connection) -> str | None:
-    process.join()
-    with answer:
-        try:
-            return answer.recv()
-        except EOFError:
-            return f"its process ended with code {process.exitcode}"
-
-
-def _part_done(path: Path) -> float:
-    try:
-        manifest = RunFolder(path).manifest
-        return manifest["iteration"] / manifest["iterations"]
-    except FileError:
-        return 0.0
+    def seconds_left(self, done: float, total: int) -> float | None:
+        """From what was done since the beginning; None if that is too little to tell."""
+        new = done - self.at_first
+        return (time.monotonic() - self.begun) / new * (total - done) if new > ENOUGH else None

@@ -64,8 +64,8 @@ Plan: TypeAlias = Experiment | TwoTrajectories
 def _panel(base: Job, title: str, changes: Mapping[str, Mapping[str, Any]], *, published: bool = False) -> Panel:
     """Trainings in one environment that differ from the base by these changes; in order, by label."""
     jobs = {label: replace(base, **change) for label, change in changes.items()}
-    series = (Series(label, job, job.method if published else None) for label, job in jobs.items())
-    return Panel(next(iter(jobs.values())).env, title, tuple(series))
+    series = (Series(label, job, job.method_name if published else None) for label, job in jobs.items())
+    return Panel(next(iter(jobs.values())).env_name, title, tuple(series))
 
 
 def _methods(base: Job, envs: Sequence[str], *, published: bool) -> tuple[Panel, ...]:
@@ -171,6 +171,6 @@ def plans_for(
     within = [plan.within(where) if isinstance(plan, Experiment) else plan for plan in plans]
     for plan, rest in zip(plans, within, strict=True):
         if names and plan.jobs and not rest.jobs:
-            have = ", ".join(sorted({job.env for job in plan.jobs}))
+            have = ", ".join(sorted({job.env_name for job in plan.jobs}))
             raise InvalidInputError(f"{plan.name} is not about {', '.join(where)}. It has: {have}.")
     return [plan for plan in within if names or plan.jobs]

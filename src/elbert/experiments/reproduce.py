@@ -13,6 +13,8 @@ from elbert.experiments.jobs import do_jobs
 from elbert.experiments.paper import Experiment, Panel, Series, plans_for
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.store import NO_STORE, Store
+from elbert.experiments.sweep import open_engine
 from elbert.experiments.two_trajectories import TwoTrajectories
 from elbert.learning.result import Result
 from elbert.progress import Tell, tell_nobody
@@ -184,17 +186,21 @@ def reproduce(
     envs: Sequence[str] | None = None,
     quick: bool = False,
     workers: int | None = None,
+    ray: str | None = None,
+    store: Store = NO_STORE,
     progress: Tell = tell_nobody,
 ) -> Reproduction:
     """Do the trainings of these experiments that are not done yet, and collect the results of all.
 
-    The arguments are those of the command `elbert reproduce`; `envs` restricts the experiments to these environments,
-    and `progress` is told how many trainings are done and what runs.
+    This is a sweep with a fixed plan. The arguments are those of the command `elbert reproduce`; `envs` restricts the
+    experiments to these environments, and `progress` is told how many trainings are done and what runs.
     """
     seeds = (1 if quick else 3) if seeds is None else seeds
     as_whole(seeds, "seeds", "a whole number of at least 1", low=1)
     plans = plans_for(names, preset=preset, seeds=seeds, envs=envs, quick=quick)
     runs = out / "runs"
-    failed = do_jobs([job for plan in plans for job in plan.jobs], runs, workers=workers, progress=progress)
+    jobs = [job for plan in plans for job in plan.jobs]
+    with open_engine(workers, ray, cores=1) as engine:
+        failed = do_jobs(jobs, runs, engine, store=store, progress=progress)
     outcomes = (outcome_of(plan, runs) if isinstance(plan, Experiment) else plan for plan in plans)
     return Reproduction(tuple(outcomes), failed)

@@ -142,16 +142,16 @@ def comparison_table(comparison: Comparison) -> Table:
     policies = comparison.policies
     named = [(policy.name, policy.method) for policy in policies]
     shown = (Column("run"), Column("method", detail=all(name == method for name, method in named)))
-    rows = tuple((*names, *_side_by_side(each.result, each.best)) for names, each in zip(named, policies, strict=True))
+    rows = tuple((*names, *side_by_side(each.result, each.best)) for names, each in zip(named, policies, strict=True))
     return Table((*shown, *LEVELS), rows)
 
 
-def sweep_page(results: Mapping[str, Result]) -> Page:
+def coefficients_page(results: Mapping[str, Result]) -> Page:
     """The policies of one run by coefficient, each a mean over its seeds."""
     first = next(iter(results.values()))
     head = f"# {first.method} on {first.env}: {first.episodes} episodes of up to {first.horizon} steps"
     over = f" for each of {len(first.singles)} seeds" if first.seeds else ""
-    rows = tuple((label, *_side_by_side(result, None)) for label, result in results.items())
+    rows = tuple((label, *side_by_side(result, None)) for label, result in results.items())
     table = Table((Column("coefficients"), *LEVELS), rows).brief()
     return Page((head + over, table, "elbert compare RUN draws the trade-off between reward and bias."))
 
@@ -164,7 +164,7 @@ LEVELS = (
 )
 
 
-def _side_by_side(result: Result, best: BestPossible | None) -> tuple[str, ...]:
+def side_by_side(result: Result, best: BestPossible | None) -> tuple[str, ...]:
     """The cells of `LEVELS`. The interval of the bias belongs to the number before it: over seeds the observed one."""
     *reward, observed, ends = levels(result, best)
     bias, limit = result.worst.bias, result.limit

@@ -12,6 +12,7 @@ from elbert.errors import InvalidInputError
 from elbert.exact.frontier import Frontier
 from elbert.experiments.compare import Compared, Comparison
 from elbert.experiments.reproduce import Outcome, Reproduction
+from elbert.experiments.sweep import Sweep
 from elbert.fairness.benefit_report import CAUTION, BenefitReport
 from elbert.files import as_path, write_whole
 from elbert.learning.result import Result
@@ -23,6 +24,7 @@ from elbert.report.law_page import law_page
 from elbert.report.monitor_page import monitor_page
 from elbert.report.pages import comparison_page, frontier_behind, nearness, result_page
 from elbert.report.paper import experiment_table
+from elbert.report.sweep import points_by_env, sweep_page
 from elbert.report.web.document import Block, Document, Grid, Heading, Picture, Replays, Text
 from elbert.report.web.pictures import (
     benefit_charts,
@@ -205,6 +207,31 @@ def _panels(outcome: Outcome) -> list[Picture]:
     return pictures
 
 
+def sweep_document(sweep: Sweep) -> Document:
+    """A study, done or under way."""
+    done = [row for row in sweep.rows if row.done == len(row.plan.seeds)]
+    confirmed = [row for row in done if row.result and row.result.limit and row.result.limit.verdict == "confirmed"]
+    limited = [row for row in done if row.result is not None and row.result.limit is not None]
+    answer = f"{len(done)} of {len(sweep.rows)} rows are done."
+    if limited:
+        answer += f" Of {len(limited)} with a limit on the bias, it is confirmed for all seeds of {len(confirmed)}."
+    pictures = []
+    for env, rows in points_by_env(sweep).items():
+        points = [point for _, point in rows]
+        best = frontier_behind([(row.result, row.best) for row, _ in rows if row.result is not None], points)
+        pictures.append(levels_chart(f"Reward against bias in {env}", points, best))
+    return Document(
+        title=f"elbert: {sweep.title or 'sweep'}",
+        answer=answer,
+        blocks=[Grid(pictures), Heading("All rows"), sweep_page(sweep)],
+        method=[*HOW_JUDGED, HOW_BOUNDED],
+        caution=CAUTION,
+        provenance=[("rows", str(len(sweep.rows))), ("folder", sweep.folder.name)],
+        result=sweep.to_dict(),
+        kind="sweep",
+    )
+
+
 def audit_document(audit: Audit) -> Document:
     """A log of decisions."""
     page = audit_page(audit)
@@ -322,6 +349,7 @@ def document_of(result: Any, *, replay: bool = False) -> Document:
         Result: result_document,
         Frontier: frontier_document,
         Reproduction: reproduction_document,
+        Sweep: sweep_document,
         Audit: audit_document,
         LawTable: law_document,
         Monitored: monitor_document,

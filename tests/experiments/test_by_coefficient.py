@@ -13,8 +13,8 @@ from elbert.errors import InvalidInputError
 from elbert.experiments.compare import compare
 from elbert.experiments.evaluate import Conditions
 from elbert.experiments.run_folder import RunFolder, coefficients_text, find_runs
-from elbert.experiments.sweeps import by_coefficient, evaluate_by_coefficient
-from elbert.report.pages import runs_page, sweep_page
+from elbert.experiments.by_coefficient import by_coefficient, evaluate_by_coefficient
+from elbert.report.pages import runs_page, coefficients_page
 from elbert.tables import as_text
 from tests.command_line import cli
 from tests.experiments.small_runs import TINY, WORLD
@@ -87,7 +87,7 @@ def test_every_combination_is_evaluated_over_its_seeds_and_kept(sweep):
     assert [run.reward for run in listed] == pytest.approx([result.reward.mean for result in results.values()])
     shown = as_text(runs_page(listed), 200)
     assert all(label in shown for label in LABELS)
-    page = as_text(sweep_page(results), 80)
+    page = as_text(coefficients_page(results), 80)
     assert all(label in page for label in LABELS)
     assert "for each of 2 seeds" in page
     found = compare({"sweep": RunFolder(sweep)})

@@ -1,0 +1,60 @@
+"""Trainings as tasks of a Ray cluster, which starts those again whose worker or node died."""
+
+import contextlib
+from collections.abc import Generator, Sequence
+from typing import Any, Self
+
+from elbert.checks import as_whole
+from elbert.experiments.cores import take_cores
+from elbert.experiments.jobs import SECONDS_BETWEEN_LOOKS, Ended, Task
+from elbert.experiments.processes import TRIES
+from elbert.ray_cluster import connected
+
+SECONDS_TO_SAVE = 60.0
+"""How long a training that is told to end may take to save."""
+
+
+class RayTasks:
+    """An `Engine` on the cluster at an address; "local" starts one on this machine."""
+
+    def __init__(self, address: str, cores: int = 1) -> None:
+        """Every training asks for `cores` of a node's cores."""
+        self.cores = as_whole(cores, "cores", "a whole number of at least 1", low=1)
+        self._address, self._open = address, contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._ray = self._open.enter_context(connected(self._address))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def run(self, tasks: Sequence[Task]) -> Generator[Ended | None]:
+        """Do them; yields each that ended, and None now and then. Closed early, it ends what runs, which saves."""
+        ray = self._ray
+        perform = ray.remote(num_cpus=self.cores, max_retries=TRIES - 1)(_perform)
+        names: dict[Any, str] = {perform.options(name=task.name).remote(task, self.cores): task.name for task in tasks}
+        try:
+            while names:
+                done, _ = ray.wait(list(names), timeout=SECONDS_BETWEEN_LOOKS)
+                for reference in done:
+                    yield Ended(names.pop(reference), self._reason(reference))
+                if not done:
+                    yield None
+        finally:
+            for reference in names:
+                ray.cancel(reference)  # a KeyboardInterrupt over there: it saves and ends
+            if names:
+                ray.wait(list(names), num_returns=len(names), timeout=SECONDS_TO_SAVE)
+
+    def _reason(self, reference: Any) -> str | None:
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            return f"Ray gave it up after {TRIES} tries ({type(error).__name__}: {' '.join(str(error).split())[:300]})"
+
+
+def _perform(task: Task, cores: int) -> str | None:
+    """In a worker of the cluster."""
+    take_cores(cores)
+    return task()
