@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from elbert.experiments.environment_from import environment_from
 from elbert.errors import InvalidInputError
+from elbert.experiments.environment_from import environment_from
 from tests.command_line import cli as run
 from tests.command_line import cli_apart
 

@@ -10,11 +10,11 @@ import pytest
 import elbert
 from elbert.cli_arguments import grid_from
 from elbert.errors import InvalidInputError
+from elbert.experiments.by_coefficient import by_coefficient, evaluate_by_coefficient
 from elbert.experiments.compare import compare
 from elbert.experiments.evaluate import Conditions
 from elbert.experiments.run_folder import RunFolder, coefficients_text, find_runs
-from elbert.experiments.by_coefficient import by_coefficient, evaluate_by_coefficient
-from elbert.report.pages import runs_page, coefficients_page
+from elbert.report.pages import coefficients_page, runs_page
 from elbert.tables import as_text
 from tests.command_line import cli
 from tests.experiments.small_runs import TINY, WORLD

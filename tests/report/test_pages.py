@@ -15,12 +15,12 @@ from elbert.experiments.run_folder import RunFolder, RunSummary
 from elbert.experiments.settings_in_use import settings_in_use
 from elbert.learning.result import Bias, CriterionResult, GroupRate, LimitResult, Mean, Result
 from elbert.report.pages import (
+    coefficients_page,
     comparison_page,
     presets_page,
     result_page,
     runs_page,
     settings_page,
-    coefficients_page,
     worlds_page,
 )
 from elbert.tables import as_text

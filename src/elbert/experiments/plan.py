@@ -18,7 +18,7 @@ from elbert.experiments.presets import OWN
 from elbert.experiments.resolve import listed_seeds
 from elbert.experiments.run_folder import coefficients_text
 from elbert.files import as_path, read_text
-from elbert.learning import get_method
+from elbert.learning import get_method, open_simulator
 
 SIDE_BY_SIDE = 4
 """Policies that are trained side by side in one compiled run, unless the plan says otherwise."""
@@ -144,7 +144,9 @@ def _trainings(grid: dict[str, Any], most: int) -> Iterable[tuple[PlanRow, list[
         coefficients = {name: tuple(values) for name, values in settings.items() if name in shared}
         for fixed in _combinations(static):
             try:
-                yield from _split(replace(base, settings=fixed), coefficients, most if _is_compiled(base) else 1)
+                parts = list(_split(replace(base, settings=fixed), coefficients, most if _is_compiled(base) else 1))
+                _check_fit(parts[0][1][0])
+                yield from parts
             except InvalidInputError as error:
                 others = " What a grid says holds for all its methods; others need a grid of their own."
                 raise InvalidInputError(
@@ -197,6 +199,13 @@ def _job(env: Any, method: Any, preset: Any, world: Mapping[str, Any], seeds: tu
 def _is_compiled(job: Job) -> bool:
     """Whether several policies can be trained side by side: in worlds, not in users' environments."""
     return job.world_name != OWN or isinstance(job.env, World)
+
+
+def _check_fit(job: Job) -> None:
+    """Refuse what makes no sense in a world; users' environments are looked at when they are trained in."""
+    if _is_compiled(job):
+        with open_simulator(job.env, job.request.settings.copies, job.request.world or None) as simulator:
+            job.request.check_fit(simulator)
 
 
 def _values(name: str, value: Any) -> list[Any]:
