@@ -179,6 +179,11 @@ def write_tensors(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], about:
     write_whole(path, save(in_order, {"about": text, "checksum": _checksum(in_order, text)}))
 
 
+def tensors_checksum(arrays: Mapping[str, np.ndarray[Any, Any]], about: Mapping[str, Any]) -> str:
+    """The checksum that `write_tensors` puts into a file of these."""
+    return _checksum(arrays, json.dumps(about, allow_nan=False, sort_keys=True))
+
+
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
     """What `write_tensors` wrote; a file that differs from it by one bit is refused by name."""
     from safetensors import SafetensorError

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import gymnasium
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 
 from elbert.checks import as_seed
 from elbert.errors import InvalidInputError
-from elbert.files import FileError, read_tensors, write_tensors
+from elbert.files import FileError, read_tensors, tensors_checksum, write_tensors
 from elbert.learning.distributions import Categorical, Gaussian
 from elbert.learning.estimates import split_signals
 from elbert.learning.evaluation import Evaluable
@@ -23,6 +23,9 @@ from elbert.learning.settings import Settings
 from elbert.learning.simulators import Environment, Episodes, open_simulator
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
 from elbert.shown import Shown
+
+if TYPE_CHECKING:
+    from elbert.learning.onnx_model import Exported
 
 FORMAT = 2  # of agent files; format 1 was that of elbert 0.1.0
 NOT_GIVEN: Any = object()
@@ -213,6 +216,20 @@ class Agent(Evaluable, Shown):
         path = path if path.suffix == ".safetensors" else path.with_name(path.name + ".safetensors")
         write_tensors(path, *self._content())
         return path
+
+    def checksum(self) -> str:
+        """A digest of all that `save` writes. The file carries it, and so does an exported model."""
+        return tensors_checksum(*self._content())
+
+    def to_onnx(self, path: str | Path) -> "Exported":
+        """Write the policy as an ONNX model, which acts without JAX. It needs `pip install 'elbert[onnx]'`.
+
+        The model takes observations and noise, which whoever serves it draws, and gives actions and the distribution
+        that they were drawn from. It is compared with this agent first; one that acts otherwise is not written.
+        """
+        from elbert.learning.onnx_model import export
+
+        return export(self, path)
 
     def _content(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
         """All that makes up the agent: named arrays, and the rest as JSON can hold it."""

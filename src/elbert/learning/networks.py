@@ -91,6 +91,11 @@ class Moments(NamedTuple):
         between = apart**2 * self.seen * count / total
         return Moments(total, self.mean + apart * count / total, self.squares + squares + between)
 
+    def factors(self) -> jax.Array:
+        """1 / deviation; 1 for a number that hardly varies. [n]"""
+        deviation = jnp.sqrt(self.squares / jnp.maximum(self.seen, 1.0))
+        return 1 / jnp.where(deviation > SMALLEST_DEVIATION, deviation, 1.0)
+
 
 class Scale(NamedTuple):
     """Each signal's location and size, in which the critic's heads count."""
@@ -165,10 +170,8 @@ class Model:
         """(o - mean) / deviation, clipped; as they are where normalisation is off. [..., observation] -> same"""
         if not self.settings.normalise_observations:
             return observations
-        deviation = jnp.sqrt(moments.squares / jnp.maximum(moments.seen, 1.0))
-        inverse = 1 / jnp.where(deviation > SMALLEST_DEVIATION, deviation, 1.0)
         row = (*(1,) * (observations.ndim - 1), -1)
-        moved = (observations - moments.mean.reshape(row)) * inverse.reshape(row)
+        moved = (observations - moments.mean.reshape(row)) * moments.factors().reshape(row)
         return jnp.clip(moved, -LARGEST_OBSERVATION, LARGEST_OBSERVATION)
 
     @staticmethod

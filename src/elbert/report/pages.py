@@ -12,6 +12,8 @@ from elbert.experiments.run_folder import RunSummary, coefficients_text
 from elbert.experiments.settings_in_use import SettingsInUse, overview
 from elbert.fairness.benefit_report import CAUTION
 from elbert.files import write_json, write_whole
+from elbert.learning.onnx_model import CAUTION as NOT_CARRIED
+from elbert.learning.onnx_model import Exported
 from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
 from elbert.report.charts import (
     Curve,
@@ -135,6 +137,18 @@ def _groups_table(part: CriterionResult, notion: str | None) -> Table:
         rate = number(group.rate, unknown="not estimable")
         rows.append((group.group, rate, around(group.ci), f"{group.supply:.4g}", f"{group.demand:.4g}"))
     return Table(shown, tuple(rows), title=part.criterion + ("" if notion is None else f" ({notion})"))
+
+
+def export_page(exported: Exported) -> Page:
+    """How an exported policy compares with the original, and what goes in and out."""
+    sides = (("input", exported.inputs), ("output", exported.outputs))
+    rows = [
+        (side, each.name, each.type, f"[{', '.join(map(str, each.shape))}]", each.meaning)
+        for side, values in sides
+        for each in values
+    ]
+    shown = (*columns("", "name", "type", "shape"), Column("meaning", folds=True))
+    return Page((exported.comparison, "", Table(shown, tuple(rows)), NOT_CARRIED))
 
 
 def comparison_table(comparison: Comparison) -> Table:
