@@ -227,6 +227,30 @@ def evaluate(
 
 
 @app.command
+def export(
+    run: str,
+    *,
+    out: Path = Path("policy.onnx"),
+    seed: int | None = None,
+    member: int | None = None,
+    as_json: Json = False,
+) -> None:
+    """Write a trained policy as an ONNX model, which acts without JAX, after a check that it acts like the original.
+
+    Args:
+        run: Folder of a run, or the file of an agent.
+        out: File of the model.
+        seed: Seed of the policy, in a run of several.
+        member: Place of the policy among all of a run of several coefficients, from 0.
+    """
+    from elbert.cli_arguments import agent_from
+    from elbert.report.pages import export_page
+
+    exported = agent_from(run, seed=seed, member=member).to_onnx(out)
+    _show(exported.to_dict(), export_page(exported), as_json=as_json, written=[exported.path])
+
+
+@app.command
 def runs(folder: Path = Path("runs"), *, as_json: Json = False) -> None:
     """List runs with their status and results.
 

@@ -10,7 +10,9 @@ from typing import Any
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import Rule, get_rule, is_rule
 from elbert.experiments.run_folder import RunFolder, summarise
-from elbert.files import as_path
+from elbert.experiments.train import load
+from elbert.files import FileError, as_path
+from elbert.learning import Agent
 
 RUNS = Path("runs")
 RESUMABLE = ("interrupted", "killed", "failed", "stopped")
@@ -71,6 +73,18 @@ def run_folder(env: str, method: str, out: Path | None, *, resume: bool) -> Path
 def policy_from(text: str) -> Rule | RunFolder:
     """The policy that a person names: "rule:lending/thresholds-2-1" is a rule, anything else the folder of a run."""
     return get_rule(text) if is_rule(text) else RunFolder(as_path(text, "run"))
+
+
+def agent_from(text: str, *, seed: int | None, member: int | None) -> Agent:
+    """The agent that a person names by the folder of its run or by its file; of several, the one of this seed."""
+    if is_rule(text):
+        raise InvalidInputError(
+            f"{text} is a rule. It acts on a world's true state, which no observation shows, and has no network to "
+            "export. Give the folder of a run."
+        )
+    if not as_path(text, "run").exists():
+        raise FileError(f"There is neither a run nor an agent in {text}. `elbert runs` lists the runs that are there.")
+    return load(text, seed=seed, member=member)
 
 
 def policies_from(texts: Sequence[str]) -> dict[str, Rule | RunFolder]:

@@ -33,9 +33,9 @@ OBSERVATIONS = 1000  # on which a model is compared with the policy
 TOLERANCE = 1e-4  # of a probability, or of a real number in units of max(1, its size): float32 rounds to less
 NOISE = {Categorical: "uniform in [0, 1), for each choice", Gaussian: "standard normal, for each number of the action"}
 CAUTION = (
-    "The bias of this policy was measured in a simulator, with actions drawn as this model draws them. The file holds "
-    "neither the simulator nor the evaluation. Other people, noise of another kind, or the most probable action in "
-    "place of the drawn one can have another bias: audit the decisions that are made."
+    "Any bias or limit that was reported for this policy was measured in a simulator, with actions drawn as this model "
+    "draws them. The file holds neither the simulator nor the result. Other people, noise of another kind, or the most "
+    "probable action in place of the drawn one can have another bias: audit the decisions that are made."
 )
 
 
@@ -71,7 +71,8 @@ class Exported:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        values = {side: [each._asdict() for each in getattr(self, side)] for side in ("inputs", "outputs")}
+        sides = {"inputs": self.inputs, "outputs": self.outputs}
+        values = {side: [each._asdict() | {"shape": list(each.shape)} for each in sides[side]] for side in sides}
         return asdict(self) | {"path": str(self.path)} | values
 
     def __str__(self) -> str:
@@ -107,8 +108,8 @@ def signature(agent: "Agent") -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         meaning = "of each alternative" + (f", for choices of {', '.join(map(str, d.sizes))}" if d.shape else "")
         described = (Value("probabilities", "float32", ("batch", d.size), meaning),)
     else:
-        parts = ("mean", "deviation")
-        described = tuple(Value(each, "float32", ("batch", *d.shape), "before clipping") for each in parts)
+        meaning = "of the action, before it is clipped"
+        described = tuple(Value(each, "float32", ("batch", *d.shape), meaning) for each in ("mean", "deviation"))
     kind = "int32" if isinstance(d, Categorical) else "float32"
     return inputs, (Value("action", kind, ("batch", *d.shape), "as the environment takes it"), *described)
 

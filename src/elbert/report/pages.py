@@ -148,7 +148,7 @@ def export_page(exported: Exported) -> Page:
         for each in values
     ]
     shown = (*columns("", "name", "type", "shape"), Column("meaning", folds=True))
-    return Page((exported.comparison, "", Table(shown, tuple(rows)), NOT_CARRIED))
+    return Page((exported.comparison, Table(shown, tuple(rows)), NOT_CARRIED))
 
 
 def comparison_table(comparison: Comparison) -> Table:
