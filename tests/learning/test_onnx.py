@@ -141,6 +141,7 @@ def test_the_model_says_where_it_comes_from(runtime, tmp_path):
     assert (about["env"], about["method"], about["seed"], about["max_bias"]) == ("somewhere", "elbert-po", "3", "0.1")
     assert (about["notion"], about["elbert_version"]) == ("own", version("elbert"))
     assert about["noise"].startswith("uniform")
+    assert about["choices"] == "[5]"
     assert "measured in a simulator" in about["caution"]
     plain = dataclasses.replace(agent, about=dataclasses.replace(agent.about, max_bias=None, group_names=None))
     session = runtime.InferenceSession(plain.to_onnx(path).path, providers=["CPUExecutionProvider"])
@@ -164,6 +165,13 @@ def test_a_wrong_model_is_not_written(space, attribute, value, runtime, tmp_path
     monkeypatch.setattr(onnx_model, attribute, value)
     with pytest.raises(ElbertError, match=r"does not act like the policy.*Nothing was written"):
         agent_for(SPACES[space]).to_onnx(tmp_path / "policy.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_cannot_be_run_is_not_written(runtime, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_model, "OPERATORS", {"tanh": "NoSuchOperator"})
+    with pytest.raises(ElbertError, match="cannot run the model"):
+        agent_for(SPACES["discrete"]).to_onnx(tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())
 
 

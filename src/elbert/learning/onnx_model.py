@@ -105,7 +105,7 @@ def signature(agent: "Agent") -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     seen = "as the environment gives it" + ("" if agent.about.observation_shape else ", flattened")
     inputs = Value("observation", "float32", ("batch", *observed), seen), _noise(agent)
     if isinstance(d, Categorical):
-        meaning = "of each alternative" + (f", for choices of {', '.join(map(str, d.sizes))}" if d.shape else "")
+        meaning = "of each alternative" + (", one choice after the other" if d.shape else "")
         described = (Value("probabilities", "float32", ("batch", d.size), meaning),)
     else:
         meaning = "of the action, before it is clipped"
@@ -158,6 +158,7 @@ def _metadata(agent: "Agent") -> dict[str, str]:
         "elbert_version": version("elbert"),
         "agent_checksum": agent.checksum(),
         "noise": _noise(agent).meaning,
+        "choices": json.dumps(d.sizes) if isinstance(d := agent.shape.actions, Categorical) else None,
         "caution": CAUTION,
     }
     texts = {name: str(value) for name, value in entries.items() if value is not None}
@@ -243,13 +244,7 @@ def _compared(agent: "Agent", content: bytes, runtime: Any) -> tuple[float, int]
     expected = [np.asarray(part, np.float64) for part in described]
     expected = [np.concatenate(expected, axis=1)] if isinstance(d, Categorical) else expected
 
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    names = [value.name for value in session.get_outputs()]
-    shaped = observations.reshape(-1, *session.get_inputs()[0].shape[1:])
-    action, *outputs = session.run(names, {"observation": shaped, "noise": noise})
-
+    action, *outputs = _outputs(content, runtime, observations, noise)
     action_there = np.asarray(d.to_env(np.asarray(drawn)))
     pairs = zip(outputs, expected, strict=True)
     difference = max(float(np.max(_apart(output, numbers))) for output, numbers in pairs)
@@ -259,7 +254,7 @@ def _compared(agent: "Agent", content: bytes, runtime: Any) -> tuple[float, int]
         others = (action != action_there).reshape(OBSERVATIONS, -1)
         wrong = others & ~_near(action.reshape(OBSERVATIONS, -1) - d.starts, noise, described)
     else:
-        wrong, others = _apart(action, action_there) > TOLERANCE, np.zeros(1, bool)
+        wrong, others = ~(_apart(action, action_there) <= TOLERANCE), np.zeros(1, bool)  # NaN is wrong too
     if wrong.any() or not difference <= TOLERANCE:
         raise ElbertError(
             f"The ONNX model does not act like the policy: on {OBSERVATIONS} random observations {int(wrong.sum())} "
@@ -267,6 +262,21 @@ def _compared(agent: "Agent", content: bytes, runtime: Any) -> tuple[float, int]
             f"Nothing was written. Try other versions of onnx and onnxruntime ({runtime.__version__} here)."
         )
     return difference, int(others.sum())
+
+
+def _outputs(content: bytes, runtime: Any, observations: FloatArray, noise: FloatArray) -> list[Any]:
+    """What the model makes of observations and noise, on one thread."""
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        shaped = observations.reshape(-1, *session.get_inputs()[0].shape[1:])
+        return session.run([value.name for value in session.get_outputs()], {"observation": shaped, "noise": noise})
+    except Exception as error:  # of many kinds, which share no base
+        raise ElbertError(
+            f"onnxruntime {runtime.__version__} cannot run the model ({error}). Nothing was written. Install another "
+            "version: pip install 'elbert[onnx]' takes one that fits."
+        ) from error
 
 
 def _apart(values: FloatArray, expected: FloatArray) -> FloatArray:
