@@ -23,22 +23,15 @@ from elbert.fairness import Criterion, Notion, notions
 from tests.envs.own import clinic
 from tests.experiments.engines import Here
 from tests.experiments.small_runs import TINY, WORLD, same
+from tests.learning.tiny import Probe
 
-SMALL = Job(
-    "lending", "elbert-po", seeds=(0,), settings=TINY | {"alpha": 10.0, "hidden": (4,)}, world=WORLD, quick=True
-)
+SHORT = TINY | {"alpha": 10.0, "hidden": (4,), "steps": 4 * 64 * 4}
+SMALL = Job(Probe(), "elbert-po", seeds=(0,), settings=SHORT, quick=True)
 
 
 def test_a_job_is_a_training_with_its_evaluation_by_coefficient(tmp_path):
-    several = Job(
-        SMALL.env,
-        SMALL.method,
-        seeds=(3, 4),
-        settings=TINY | {"hidden": (4,)},
-        world=WORLD,
-        quick=True,
-        grid={"alpha": (1.0, 5.0)},
-    )
+    settings = {name: value for name, value in SHORT.items() if name != "alpha"}
+    several = Job(Probe(), "elbert-po", seeds=(3, 4), settings=settings, quick=True, grid={"alpha": (1.0, 5.0)})
     engine, told = Here(), []
     assert do_jobs([SMALL, several, SMALL], tmp_path, engine, progress=told.append) == {}
     assert engine.done == [SMALL.name, several.name], "each once"
@@ -121,13 +114,7 @@ def test_what_fails_or_dies_is_named_and_the_others_are_done(tmp_path):
     assert finished(RunFolder(tmp_path / three[2].name))
 
 
-LONG = Job(
-    "lending",
-    "elbert-po",
-    seeds=(0,),
-    settings=TINY | {"alpha": 10.0, "hidden": (4,), "steps": 4 * 64 * 3000},
-    world=WORLD,
-)
+LONG = Job(Probe(), "elbert-po", seeds=(0,), settings=SHORT | {"steps": 4 * 64 * 12_000})
 
 
 @pytest.mark.slow
