@@ -2,8 +2,8 @@
 #   make demo   train with and without fairness on lending, show the comparison
 #   make test   every check: lint, types, import rules, tests; a few minutes
 #   make quick  lint and the tests that need no training: a first answer in about a minute
-#   make test-all   make test, the long studies and whole trainings, audits of Spark frames (where there is Java),
-#               and pages in a browser (where there is Chromium)
+#   make test-all   make test, the long studies and whole trainings, what needs extras, a Ray cluster, audits of Spark
+#               frames (where there is Java), and pages in a browser (where there is Chromium)
 #   make docs   the site with its API pages, in site/: strict, offline, links checked
 #   make bench  measurements that take minutes
 #   make reproduce  the paper's experiments, all of them: hours; REPRODUCE='main --quick' gives a first picture
@@ -18,7 +18,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)
 
 PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
-.PHONY: demo test test-all quick slow spark browser lint types imports tests docs bench reproduce clean
+.PHONY: demo test test-all quick slow extras cluster spark browser lint types imports tests docs bench reproduce clean
 
 demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
@@ -39,12 +39,19 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/installed-dev
-	$(PYTEST) -m 'not slow and not browser'
+	$(PYTEST) -m 'not slow and not browser and not cluster'
 
-test-all: test slow spark browser
+test-all: test slow extras cluster spark browser
 
 slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow
+
+extras: $(VENV)/installed-extras
+	$(PYTEST) -m 'not cluster' tests/learning/test_onnx.py tests/experiments/test_export.py tests/experiments/test_search.py \
+		tests/experiments/test_store.py
+
+cluster: $(VENV)/installed-extras
+	$(BIN)/python -m pytest -m cluster tests
 
 spark: $(VENV)/installed-spark
 	$(BIN)/python -m pytest tests/auditing/test_engines.py -k spark
@@ -88,6 +95,10 @@ $(VENV)/installed-dev: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/installed-spark: $(VENV)/installed-dev
 	$(INSTALL) '.[dev,spark]'
+	touch $@
+
+$(VENV)/installed-extras: $(VENV)/installed-dev
+	$(INSTALL) '.[dev,ray,search,store,onnx]'
 	touch $@
 
 $(VENV)/installed-browser: $(VENV)/installed-dev

@@ -38,7 +38,7 @@ def forgetting():
             del known[name]
 
 
-TRAINS = re.compile(r"elbert\.(train|evaluate|compare)")
+TRAINS = re.compile(r"elbert\.(train|evaluate|compare|sweep)")
 SHOWN = [
     pytest.param(p, id=p.name, marks=[pytest.mark.slow] if TRAINS.search(p.read_text()) else [])
     for p in PAGES
@@ -47,15 +47,16 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("page", SHOWN)
-def test_python_blocks_print_what_the_page_shows(page, forgetting):
-    """The blocks of a page share one namespace, as for a reader who types them in order."""
+def test_python_blocks_print_what_the_page_shows(page, forgetting, tmp_path):
+    """The blocks of a page share one namespace, as for a reader who types them in order; what they write is lost."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     namespace = {"__name__": "__main__"}
     following = blocks(page)
     for (language, body), (after, shown) in zip(following, [*following[1:], ("", "")], strict=True):
         if language != "python":
             continue
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), contextlib.chdir(tmp_path):
             exec(compile(body, str(page), "exec"), namespace)  # noqa: S102  (our own documentation)
         if after == "text":
             assert lines(printed.getvalue()) == lines(shown)

@@ -1,5 +1,5 @@
 """Jobs, tasks and engines: each is done once, what fails is named, what was stopped or killed goes on."""
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false, reportGeneralTypeIssues=false
 
 import os
 import signal
@@ -13,7 +13,7 @@ import pytest
 
 import elbert
 from elbert.errors import InvalidInputError
-from elbert.experiments import jobs
+from elbert.experiments import jobs, processes
 from elbert.experiments.cores import take_cores, usable_cores
 from elbert.experiments.jobs import Job, do_jobs, finished
 from elbert.experiments.processes import TRIES, Processes
@@ -100,18 +100,30 @@ def printing():
     return clinic()
 
 
+class Unpicklable:
+    """An environment's maker that cannot leave this process."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self):
+        return clinic()
+
+
 OWN = {"alpha": 1.0, "steps": 96, "copies": 4, "rollout": 12, "minibatch": 12}
 
 
 @pytest.mark.slow
-def test_what_fails_or_dies_is_named_and_the_others_are_done(tmp_path):
-    three = [Job(env, "elbert-po", seeds=(0,), settings=OWN) for env in (failing, dying, printing)]
+def test_what_fails_or_dies_is_named_and_the_others_are_done(tmp_path, monkeypatch):
+    four = [Job(env, "elbert-po", seeds=(0,), settings=OWN) for env in (failing, Unpicklable(), dying, printing)]
+    monkeypatch.setattr(processes, "MOST_TASKS", 1)  # every worker is replaced
     with Processes(1) as engine:
-        failed = do_jobs(three, tmp_path, engine)
-    assert set(failed) == {three[0].name, three[1].name}
-    assert "RuntimeError: no such room" in failed[three[0].name]
-    assert failed[three[1].name] == f"its process ended {TRIES} times, the last time with code -9"
-    assert finished(RunFolder(tmp_path / three[2].name))
+        failed = do_jobs(four, tmp_path, engine)
+    assert set(failed) == {job.name for job in four[:3]}
+    assert "RuntimeError: no such room" in failed[four[0].name]
+    assert "it could not be handed to another process (TypeError" in failed[four[1].name]
+    assert failed[four[2].name] == f"its process ended {TRIES} times, the last time with code -9"
+    assert finished(RunFolder(tmp_path / four[3].name))
 
 
 LONG = Job(Probe(), "elbert-po", seeds=(0,), settings=SHORT | {"steps": 4 * 64 * 12_000})

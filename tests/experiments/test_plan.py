@@ -1,5 +1,5 @@
 """From grids to trainings: which there are, what shares a run, and what is refused before anything is done."""
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false, reportGeneralTypeIssues=false
 
 import dataclasses
 import pickle

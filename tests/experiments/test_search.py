@@ -1,15 +1,21 @@
 """A search: what it asks for, what it takes for the best, and what is refused."""
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false, reportGeneralTypeIssues=false
 
 import sys
 
 import numpy as np
 import pytest
 
+import elbert
 from elbert.errors import ElbertError, InvalidInputError
+from elbert.experiments import sweep as sweep_module
 from elbert.experiments.search import Search, _beyond, _imported, do_search
+from elbert.experiments.sweep import read_sweep
 from elbert.learning.result import judged
 from elbert.learning.simulators import Episodes
+from tests.experiments.engines import Here
+from tests.experiments.small_runs import TINY
+from tests.learning.tiny import Probe
 
 ASKED = {"env": "lending", "max_bias": 0.1, "seeds": 2, "trials": 6, "batch": 2, "seed": 3}
 SPACE = {"gamma": {"low": 0.9, "high": 0.99}, "hidden": {"choices": [[4], [8, 8]]}, "epochs": {"low": 1, "high": 3}}
@@ -109,3 +115,25 @@ def test_without_optuna_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ElbertError, match=r"pip install 'elbert\[search\]'"):
         _imported()
+
+
+def test_a_search_is_part_of_a_plan(tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(sweep_module, "open_engine", lambda workers, ray, cores: Here())
+    search = {
+        "env": Probe(),
+        "max_bias": 0.5,
+        "seeds": 1,
+        "trials": 2,
+        "batch": 2,
+        **TINY,
+        "hidden": [[4]],
+        "steps": 512,
+    }
+    search["space"] = {"gamma": {"low": 0.9, "high": 0.99}}
+    done = elbert.sweep({"title": "found", "search": search}, out=tmp_path / "found", progress=None)
+    assert [row.plan.note for row in done.rows][1:] == ["trial 0", "trial 1"]
+    assert done.rows[0].plan.note.endswith("fresh seeds")
+    assert done.rows[0].plan.seeds == (1,)
+    assert "search" in str(done)
+    assert read_sweep(tmp_path / "found") == done

@@ -149,18 +149,6 @@ def test_the_command_lists_and_does(tmp_path):
     assert "Cannot read" in wrong.stderr
 
 
-def test_a_search_is_part_of_a_plan(tmp_path):
-    pytest.importorskip("optuna")
-    search = {"env": Probe(), "max_bias": 0.5, "seeds": 1, "trials": 2, "batch": 2, **SMALL}
-    search["space"] = {"gamma": {"low": 0.9, "high": 0.99}}
-    done = elbert.sweep({"title": "found", "search": search}, out=tmp_path / "found", progress=None)
-    assert [row.plan.note for row in done.rows][1:] == ["trial 0", "trial 1"]
-    assert done.rows[0].plan.note.endswith("fresh seeds")
-    assert done.rows[0].plan.seeds == (1,)
-    assert "search" in str(done)
-    assert read_sweep(tmp_path / "found") == done
-
-
 def test_pages_of_plans():
     plan = plan_from({"title": "small", "grid": GRIDS, "search": {"env": "lending"}})
     text = as_text(plan_page(plan, 1), 120)

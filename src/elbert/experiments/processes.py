@@ -27,6 +27,8 @@ from elbert.experiments.run_session import InterruptedRunError
 MOST_WORKERS = 8
 TRIES = 3
 """How often a training is begun or gone on with whose process dies."""
+MOST_TASKS = 50
+"""Tasks of one worker: what JAX compiled for them stays in its memory until it ends."""
 LENGTH = struct.Struct("!Q")  # of a message, in front of it
 
 
@@ -70,6 +72,9 @@ class Processes:
                     break
                 reason: str | None = None
                 for left in reversed(range(TRIES)):
+                    if worker is not None and worker.tasks >= MOST_TASKS:
+                        worker.end()
+                        worker = None
                     with lock:
                         if stopped.is_set():
                             return
@@ -79,12 +84,15 @@ class Processes:
                         reason = worker.do(task)
                         break
                     except (OSError, EOFError):
-                        code, busy_one = worker.wait(), worker
-                        worker = None
+                        code = worker.wait()
                         with lock:
-                            busy.discard(busy_one)
+                            busy.discard(worker)
+                        worker = None
                         if not left:
                             reason = f"its process ended {TRIES} times, the last time with code {code}"
+                    except Exception as error:  # what only this process can hold
+                        reason = f"it could not be handed to another process ({type(error).__name__}: {error})"
+                        break
                 if stopped.is_set():
                     return
                 ended.put(Ended(task.name, reason))
@@ -135,9 +143,11 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
+        self.tasks = 0  # that it was given
 
     def do(self, task: Task) -> str | None:
         """Why the task failed, or None; an EOFError or OSError if the process died."""
+        self.tasks += 1
         _send(self._to, task)
         return _receive(self._from)
 

@@ -57,7 +57,8 @@ class Search(NamedTuple):
                 f"The search's max_bias is {fixed.get('max_bias')!r}. Give the limit on the bias that the best "
                 "settings have to hold: max_bias = 0.05."
             )
-        several = [name for name, value in fixed.items() if isinstance(value, list) and len(value) != 1 and name != "seeds"]
+        lists = {name: value for name, value in fixed.items() if isinstance(value, list) and name != "seeds"}
+        several = [name for name, value in lists.items() if len(value) != 1]
         if several:
             raise InvalidInputError(
                 f"The search gives several values of {', '.join(several)}. Give one; [[grid]] has several."
