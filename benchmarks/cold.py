@@ -25,9 +25,9 @@ class Timed:
 def train_cold(job: Job, folder: Path) -> Timed:
     """Train and evaluate a job on all cores; one that is done is not done again."""
     wall = folder / job.name / "wall.json"
-    if not (finished(folder, job) and wall.exists()):
+    if not (finished(RunFolder(folder / job.name)) and wall.exists()):
         print(f"training {job.name} ...", file=sys.stderr, flush=True)
-        process = multiprocessing.get_context("spawn").Process(target=do_job, args=(job, folder))
+        process = multiprocessing.get_context("spawn").Process(target=do_job, args=(job, folder / job.name))
         begun = time.monotonic()
         process.start()
         process.join()

@@ -231,7 +231,7 @@ def test_cores_are_shared_out(tmp_path):
         )
         for _ in range(2)
     ]
-    cores = [process.stdout.readline().split() for process in two]  # pyright: ignore[reportOptionalMemberAccess]
+    cores = [process.stdout.readline().split() for process in two]
     for process in two:
         process.communicate("\n")
     assert all(len(core) == 1 for core in cores)
