@@ -2,6 +2,8 @@
 
 with connected("local") as ray:
     results = ray.get([ray.remote(function).remote(part) for part in parts])
+
+"local" starts a Ray on this machine; everything else is the address of one that runs.
 """
 
 import logging

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import narwhals as nw
 import polars as pl
 
-from elbert.auditing.columns import TEXTS, Expr, Numeric, as_numeric, native_frame, with_frame
+from elbert.auditing.columns import TEXTS, Expr, Numeric, as_numeric
 from elbert.auditing.log_files import Log
 
 LARGEST = 1e15
@@ -46,9 +46,9 @@ def bounded(log: Log, column: str, missing: Collection[str]) -> tuple[Log, Bound
         below = text.str.extract(r"^\s*<\s*([0-9]{1,15})\s*$").cast(pl.Float64) - 1
         up_to = text.str.extract(r"^\s*(?:<=|≤)\s*([0-9]{1,15})\s*$").cast(pl.Float64)
         bound = pl.coalesce(below, up_to)
-        native = native_frame(log).with_columns(pl.when(bound >= 0).then(bound).alias(most))
-        if log.collect(native.select(pl.col(most).is_not_null().any())).item():
-            log, read = summable(with_frame(log, native), column, missing)
+        known = log.with_columns(pl.when(bound >= 0).then(bound).alias(most))
+        if known.collect(lambda frame: frame.select((~nw.col(most).is_null()).any()), pl.DataFrame.max).item():
+            log, read = summable(known, column, missing)
             low = nw.when(nw.col(most).is_null()).then(read.value).otherwise(nw.lit(0.0))
             return log, Bounded(low, nw.coalesce(nw.col(most), read.value), cut=True)
     log, read = summable(log, column, missing)

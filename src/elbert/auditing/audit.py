@@ -152,15 +152,21 @@ def _duplicates(rows: Rows, question: Question) -> Iterator[str]:
     key, log = question.key, rows.log
     if key is None or (question.count is not None and question.unit == ROW):  # which makes several rows of one
         return
-    keys = log.frame.select(identities(log, key, ()).alias("key"), rows.columns["group"].alias("group"))
-    often = (
-        keys.filter(~nw.col("key").is_null())
-        .group_by("key")
-        .agg(nw.len().alias("rows"), nw.col("group").n_unique().alias("groups"))
-    )
-    mixed = (nw.col("groups") > 1).cast(nw.Int64).sum().alias("mixed")
-    more = often.filter(nw.col("rows") > 1).select(nw.len().alias("keys"), nw.col("rows").sum(), mixed)
-    number, shared, in_two = log.collect(more).row(0)
+    columns = (identities(log, key, ()).alias("key"), rows.columns["group"].alias("group"))
+
+    def pairs(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        keyed = frame.select(*columns).filter(~nw.col("key").is_null())
+        return keyed.group_by("key", "group").agg(nw.len().cast(nw.Int64).alias("rows"))
+
+    def repeated(pairs: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        often = pairs.group_by("key").agg(nw.col("rows").sum(), nw.col("group").n_unique().alias("groups"))
+        mixed = (nw.col("groups") > 1).cast(nw.Int64).sum().alias("mixed")
+        return often.filter(nw.col("rows") > 1).select(nw.len().alias("keys"), nw.col("rows").sum(), mixed)
+
+    number, shared, in_two = log.collect(
+        pairs if log.parts else lambda frame: repeated(pairs(frame)),
+        lambda table: repeated(nw.from_native(table.lazy())).to_native().collect(),
+    ).row(0)
     if number:
         same = f"{shared:,} rows share {number:,} values of {visible(key)!r}: are they the same decisions?"
         groups = f" {in_two:,} of these values are in more than one group." if in_two else ""

@@ -6,7 +6,7 @@ values, so that no engine has to know what "Yes ", "unknown" or 1.0 mean.
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -145,8 +145,11 @@ def identities(log: Log, column: str, missing: Collection[str]) -> Expr:
 
 def distinct_values(log: Log, column: str, missing: Collection[str], *, too_many: str) -> list[Value]:
     """The distinct values of a column with the number of their rows, most frequent first."""
-    values = log.frame.select(values_of(log, column).alias("value"))
-    rows = log.collect(values.group_by("value").agg(nw.len().alias("rows")).head(MOST_VALUES + 1)).rows()
+    values = values_of(log, column).alias("value")
+    rows = log.collect(
+        lambda frame: frame.select(values).group_by("value").agg(nw.len().alias("rows")).head(MOST_VALUES + 1),
+        lambda table: table.group_by("value").sum(),
+    ).rows()
     if len(rows) > MOST_VALUES:
         raise InvalidInputError(
             f"{log.name}: column {visible(column)!r} has more than {MOST_VALUES} different values. {too_many}"
@@ -282,7 +285,7 @@ def as_numeric(log: Log, column: str, missing: Collection[str] = ()) -> tuple[Lo
         value = nw.col(column).cast(nw.Float64)
     elif kind in TEXTS and log.is_polars:
         name, text = log.new_name(f"{column} as number"), pl.col(column).cast(pl.String).str.strip_chars()
-        log = with_frame(log, native_frame(log).with_columns(text.cast(pl.Float64, strict=False).alias(name)))
+        log = log.with_columns(text.cast(pl.Float64, strict=False).alias(name))
         value = nw.col(name)
     else:
         raise InvalidInputError(
@@ -314,23 +317,14 @@ def first_row(log: Log, column: str, wrong: Expr) -> str:
     is_time = kind in (nw.Date, nw.Datetime)
     held = nw.col(column).dt.year() if is_time else nw.col(column)
     chosen = [name for name in (ROW_NUMBER, FILE_NAME) if name in names]
-    rows = log.collect(log.frame.filter(wrong).select(held.alias("held"), *chosen).head(1)).rows(named=True)
+    rows = log.collect(
+        lambda frame: frame.filter(wrong).select(held.alias("held"), *chosen).head(1), lambda rows: rows.head(1)
+    ).rows(named=True)
     if not rows:
         return ""
     found, place = rows[0], "one row"
-    if FILE_NAME in found and log.places is not None:  # rows are numbered through all files
-        here = log.places.filter(nw.col(FILE_NAME) == found[FILE_NAME]).select(nw.col(ROW_NUMBER).min())
-        place = f"row {found[ROW_NUMBER] - log.collect(here).item() + 1} of {shown(found[FILE_NAME])}"
+    if FILE_NAME in found and log.places is not None:
+        place = f"row {log.number_in_file(found[ROW_NUMBER], found[FILE_NAME])} of {shown(found[FILE_NAME])}"
     if found["held"] is None:
         return f" ({place} {'holds no time that there can be' if is_time else 'is blank'})"
     return f" ({place} holds {visible(found['held'], 40)!r})"
-
-
-def native_frame(log: Log) -> pl.LazyFrame:
-    """The frame of a log that polars reads."""
-    return log.frame.to_native()
-
-
-def with_frame(log: Log, frame: pl.LazyFrame) -> Log:
-    """The log with other columns."""
-    return replace(log, frame=nw.from_native(frame))

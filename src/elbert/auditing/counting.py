@@ -26,6 +26,7 @@ MOST_CELLS = 4_000_000
 MOST_ROWS = 12_500_000
 """Rows that are added up at once by units, of which there may be many."""
 MOST_GROUPS = 1000
+_BUCKETS = 2**18
 _NOWHERE = -(2**40)
 _NUMBERS = 2**22
 """Numbers in the cells of some units, as an array."""
@@ -170,11 +171,16 @@ def added_up(rows: Rows, keys: list[str]) -> pl.DataFrame:
     """The sums of all measures, and the number of rows, for every combination of keys."""
     measures = [name for name in rows.columns if name.startswith("measure ")]
     values = ["decision", "outcome"] if rows.by_value else []
-    sums = (nw.col(name).sum() for name in measures)
     weights = [WEIGHT] if WEIGHT in rows.columns else []
-    frame = rows.frame.select(*keys, *values, *measures, *weights)
-    weighed = (nw.col(name).sum() for name in weights)
-    table = rows.log.collect(frame.group_by(*keys, *values).agg(nw.len().alias("rows"), *weighed, *sums))
+    sums = [nw.col(name).sum() for name in (*weights, *measures)]
+    table = rows.log.collect(
+        lambda frame: (
+            rows.of(frame, *keys, *values, *measures, *weights)
+            .group_by(*keys, *values)
+            .agg(nw.len().cast(nw.Int64).alias("rows"), *sums)
+        ),
+        lambda tables: tables.group_by(*keys, *values).sum(),
+    )
     return (_weighed(rows, table, keys) if rows.by_value else table).sort(keys)  # the same sums in the same order
 
 
@@ -235,11 +241,24 @@ def _by_unit(table: pl.DataFrame, blocks: _Axis | None, places: _Axis, groups: _
 
 
 def _size(rows: Rows) -> tuple[int, int]:
-    """About how many rows and units there are, where that matters: other engines are left to themselves."""
+    """About how many rows and units there are, where that matters: other engines are left to themselves.
+
+    Units are put into buckets by chance, and those that are in use say how many there are.
+    """
     if not rows.log.is_polars or rows.unit == TIME_BLOCKS:
         return 0, 0
-    frame: pl.LazyFrame = rows.frame.select("unit").to_native()
-    return rows.log.collect(frame.select(pl.len(), pl.col("unit").approx_n_unique())).row(0)
+    bucket = (pl.col("unit").hash() % _BUCKETS).cast(pl.UInt32)
+    table = rows.log.collect(
+        lambda frame: (
+            rows.of(frame, "unit")
+            .to_native()
+            .group_by(bucket.alias("bucket"))
+            .agg(pl.len().cast(pl.Int64).alias("rows"))
+        ),
+        lambda tables: tables.group_by("bucket").sum(),
+    )
+    number, used = int(table["rows"].sum()), table.height
+    return number, number if used == _BUCKETS else round(-_BUCKETS * math.log1p(-used / _BUCKETS))
 
 
 def _drawn_units(table: pl.DataFrame, drawn: int) -> int:
@@ -251,9 +270,12 @@ def _drawn_units(table: pl.DataFrame, drawn: int) -> int:
 def _of_units(rows: Rows, parts: int, part: int) -> Rows:
     """The rows of one random part of the units."""
     name = rows.log.new_name("unit of the log")
-    frame = rows.log.frame.with_columns(rows.columns["unit"].alias(name)).to_native()
-    chosen = nw.from_native(frame.filter(pl.col(name).hash() % parts == part))
-    return replace(rows, log=replace(rows.log, frame=chosen))
+
+    def chosen(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        named = frame.with_columns(rows.columns["unit"].alias(name)).to_native()
+        return nw.from_native(named.filter(pl.col(name).hash() % parts == part))
+
+    return replace(rows, log=rows.log.changed(chosen))
 
 
 def _nothing_counted(rows: Rows, reasons: Mapping[str, int]) -> str:

@@ -162,16 +162,17 @@ def _median(log: Log, question: Question) -> float | None:
     log = log.narrowed(question.columns)
     for condition in question.conditions():
         log, met = condition_met(log, condition)
-        log = replace(log, frame=log.frame.filter(met))
+        log = log.changed(lambda frame, met=met: frame.filter(met))
     log, score = as_numeric(log, question.decision, question.missing)
     value = score.value
     numbers = (value.median(), value.min(), value.max(), value.n_unique(), value.count(), score.unreadable.sum())
     median, least, most, kinds, read, unread = log.collect(
-        log.frame.select(*(number.alias(str(place)) for place, number in enumerate(numbers)))
+        lambda frame: frame.select(*(number.alias(str(place)) for place, number in enumerate(numbers)))
     ).row(0)
     if median is None or unread > read:
         return None
-    kinds -= int(log.collect(log.frame.select(value.is_null().any().alias("blank"))).item())  # which counts as one
+    blank = value.is_null().any().alias("blank")
+    kinds -= int(log.collect(lambda frame: frame.select(blank)).item())  # which counts as one
     if kinds <= 2 and {least, most} <= {0.0, 1.0}:
         return None
     if kinds == 2:

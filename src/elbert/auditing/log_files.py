@@ -6,12 +6,12 @@ there: narwhals puts the same questions to each.
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import narwhals as nw
 import polars as pl
@@ -29,6 +29,13 @@ HASHED = 2**31
 CSV_SUFFIXES, PARQUET_SUFFIXES = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 ROW_NUMBER, FILE_NAME = "elbert row", "elbert file"
 """Columns that files get from us; a log must not have them."""
+Lazy: TypeAlias = "nw.LazyFrame[Any] | pl.LazyFrame"
+Query: TypeAlias = Callable[[nw.LazyFrame[Any]], Lazy]
+"""What is made of the rows of a log, or of a part of them."""
+Together: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
+"""What the answers of all parts, one below the other in the order of the rows, come to."""
+Compute: TypeAlias = Callable[[Sequence[pl.LazyFrame]], Iterable[pl.DataFrame]]
+"""Where parts are read: their answers, in order."""
 _Panic = pl.exceptions.PanicException
 """What polars raises for damaged Parquet files and times that are out of range; it is no `Exception`."""
 
@@ -43,6 +50,8 @@ class Log:
     separator: str = ""  # of a CSV file
     notes: tuple[str, ...] = ()
     places: nw.LazyFrame[Any] | None = None  # number and file of all rows, also of those that are left out later
+    parts: tuple[nw.LazyFrame[Any], ...] = ()  # the same rows in order, where they are read elsewhere
+    compute: Compute | None = None  # where that is
 
     @property
     def is_polars(self) -> bool:
@@ -61,8 +70,44 @@ class Log:
             wish += "'"
         return wish
 
-    def collect(self, frame: "nw.LazyFrame[Any] | pl.LazyFrame") -> pl.DataFrame:
-        """The rows of a frame made from this log's; what goes wrong is said in terms of the log."""
+    def changed(self, change: Callable[[Any], Any]) -> "Log":
+        """The log with other columns or fewer rows, made by a function of its frame that looks at each row alone."""
+        return replace(self, frame=change(self.frame), parts=tuple(map(change, self.parts)))
+
+    def with_columns(self, *columns: pl.Expr) -> "Log":
+        """The log with more columns, where polars reads it."""
+        return self.changed(lambda frame: nw.from_native(frame.to_native().with_columns(*columns)))
+
+    def collect(self, query: Query, together: Together | None = None) -> pl.DataFrame:
+        """What is asked of the rows; `together` says what the answers of several parts come to.
+
+        What goes wrong is said in terms of the log.
+        """
+        if not self.parts:
+            return self._read(query(self.frame))
+        assert together is not None, "this cannot be asked of parts"
+        assert self.compute is not None
+        lazy = [frame if isinstance(frame, pl.LazyFrame) else frame.to_native() for frame in map(query, self.parts)]
+        try:
+            return together(pl.concat(self.compute(lazy)))
+        except (ElbertError, KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:
+            raise InvalidInputError(self.explained(error)) from error
+
+    def number_of_rows(self) -> int:
+        """How many rows there are."""
+        return int(
+            self.collect(lambda frame: frame.select(nw.len().cast(nw.Int64).alias("rows")), pl.DataFrame.sum).item()
+        )
+
+    def number_in_file(self, row: int, file: str) -> int:
+        """The number of a row in its file, from 1 on; rows are numbered through all files."""
+        assert self.places is not None
+        first = self.places.filter(nw.col(FILE_NAME) == file).select(nw.col(ROW_NUMBER).min())
+        return row - self._read(first).item() + 1
+
+    def _read(self, frame: Lazy) -> pl.DataFrame:
         try:
             if isinstance(frame, pl.LazyFrame):
                 return frame.collect(engine="streaming")
@@ -92,13 +137,15 @@ class Log:
     def narrowed(self, names: Sequence[str]) -> "Log":
         """The log with these columns only, read into memory where it is a small CSV file."""
         kept = [name for name in (*names, ROW_NUMBER, FILE_NAME) if name in self.frame.collect_schema().names()]
-        frame = self.frame.select(*kept)
+        log = self.changed(lambda frame: frame.select(*kept))
         if self.separator:
             # A line with too many columns shows only if all columns are parsed; else its values move to others.
-            self.collect(self.frame.select(nw.all().null_count()))
-            if sum(path.stat().st_size for path in self.files) <= IN_MEMORY:
-                frame = nw.from_native(self.collect(frame)).lazy()
-        return replace(self, frame=frame, places=frame.select(ROW_NUMBER, FILE_NAME) if self.files else None)
+            self.collect(lambda frame: frame.select(nw.all().null_count()), pl.DataFrame.sum)
+            if not self.parts and sum(path.stat().st_size for path in self.files) <= IN_MEMORY:
+                log = replace(log, frame=nw.from_native(log._read(log.frame)).lazy())
+        if self.parts or not self.files:
+            return log
+        return replace(log, places=log.frame.select(ROW_NUMBER, FILE_NAME))
 
     def provenance(self) -> list[dict[str, Any]]:
         """Name, size and SHA-256 of every file; no digest where files are very large."""
@@ -114,7 +161,7 @@ class Log:
         if not columns:
             return "none"
         try:
-            first = self.collect(self.frame.head(1))
+            first = self.collect(lambda frame: frame.head(1), lambda rows: rows.head(1))
         except InvalidInputError:
             first = pl.DataFrame()
         named = [visible(name) + _held(first, name) for name in columns[:30]]

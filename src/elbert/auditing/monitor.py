@@ -229,7 +229,7 @@ def _unseen(rows: Rows, key: str, seen: set[int]) -> tuple[Rows, int, set[int]]:
         )
     status, name = rows.log.new_name("status"), rows.log.new_name("key")
     columns = (rows.columns["status"].alias(status), identities(rows.log, key, ()).alias(name))
-    frame = rows.log.collect(rows.log.frame.with_columns(*columns))
+    frame = rows.log.collect(lambda frame: frame.with_columns(*columns))
     new, fresh = [], set()
     for code, value in zip(frame[status].to_list(), frame[name].to_list(), strict=True):
         number = hashed(text_of(value) or "")

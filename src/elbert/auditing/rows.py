@@ -17,8 +17,6 @@ from elbert.auditing.columns import (
     coded,
     first_row,
     identities,
-    native_frame,
-    with_frame,
     yes_or_no,
 )
 from elbert.auditing.conditions import condition_met
@@ -122,10 +120,9 @@ class Rows:
     by_value: bool = False  # decision and outcome are numbers: rows are counted by both, then weighed
     wrong: Mapping[str, list[tuple[str, Expr]]] | None = None  # reason: columns, and which rows, for examples
 
-    @property
-    def frame(self) -> nw.LazyFrame[Any]:
-        """The columns, not computed yet."""
-        return self.log.frame.select(*(expr.alias(name) for name, expr in self.columns.items()))
+    def of(self, frame: nw.LazyFrame[Any], *names: str) -> nw.LazyFrame[Any]:
+        """Some columns of the log's frame, or of a part of it; not computed yet."""
+        return frame.select(*(self.columns[name].alias(name) for name in names))
 
     def example(self, reason: str) -> str:
         """Where such a row stands, for a message."""
@@ -145,7 +142,7 @@ def read_rows(log: Log, question: Question, notion: Notion | None, *, piece: boo
             "the name is not needed, and otherwise it must be told apart."
         )
     log = log.narrowed(question.columns)
-    if not log.collect(log.frame.head(1)).height:
+    if not log.collect(lambda frame: frame.head(1), lambda rows: rows.head(1)).height:
         raise NotEstimableError(f"{log.name} has no rows. A log has one for every decision.")
     log, not_asked_for = _asked_for(log, question)
     missing, checks = question.missing, []
@@ -214,11 +211,11 @@ def _asked_for(log: Log, question: Question) -> tuple[Log, int]:
         log, met = condition_met(log, condition)
         every.append(met)
     kept = nw.all_horizontal(*every, ignore_nulls=True)
-    number = nw.len().alias("rows")
-    rows, within = (int(log.collect(frame.select(number)).item()) for frame in (log.frame, log.frame.filter(kept)))
+    chosen = log.changed(lambda frame: frame.filter(kept))
+    rows, within = log.number_of_rows(), chosen.number_of_rows()
     if not within:
         raise NoneAskedForError(log.name, rows, question.where)
-    return replace(log, frame=log.frame.filter(kept)), rows - within
+    return chosen, rows - within
 
 
 class _Body(NamedTuple):
@@ -246,8 +243,13 @@ def _row_units(log: Log, question: Question, weight: Expr) -> tuple[Log, Expr, E
         raise InvalidInputError("unit is row, and this frame has no row numbers. Name a column with a row's number.")
     if question.count is None:
         if ROW_NUMBER not in log.frame.collect_schema().names():
-            log = with_frame(log, native_frame(log).with_row_index(ROW_NUMBER))
+            log = replace(log, frame=nw.from_native(log.frame.to_native().with_row_index(ROW_NUMBER)))
         return *_dealt(log, ROW_NUMBER), weight
+    if log.parts:
+        raise InvalidInputError(
+            f"ray is given, column {visible(question.count)!r} holds counts, and every decision is to be a unit. Leave "
+            "ray out: such a log is small enough for one machine. Or give --unit or --time."
+        )
     name, unit = log.new_name("copies of a row"), log.new_name("unit of a row")
     log = replace(log, frame=log.frame.with_columns(weight.alias(name)))
     broken = nw.col(name).round(0) != nw.col(name)
@@ -259,25 +261,24 @@ def _row_units(log: Log, question: Question, weight: Expr) -> tuple[Log, Expr, E
         )
     # A row whose count is not known stays one row, which does not count; one that stands for nobody is none.
     copies = pl.when(pl.col(name) >= 0).then(pl.col(name)).otherwise(1.0)
-    number = log.collect(native_frame(log).select(copies.sum())).item()
+    number = log.collect(lambda frame: frame.to_native().select(copies.sum())).item()
     if number > MOST_EXPANDED:
         raise InvalidInputError(
             f"{log.name} stands for {number:.0f} decisions, too many to take each as a unit. Give --unit or --time."
         )
     note = f"Column {visible(question.count)!r} says how many decisions a row stands for: each is counted as a row."
     log = replace(log, notes=(*log.notes, note))
-    native = native_frame(log).filter(copies > 0)
+    native = log.frame.to_native().filter(copies > 0)
     native = native.with_columns(pl.lit(1.0).repeat_by(copies.cast(pl.UInt32)).alias(name)).explode(name)
-    return *_dealt(with_frame(log, native.with_row_index(unit)), unit), nw.col(name)
+    return *_dealt(replace(log, frame=nw.from_native(native.with_row_index(unit))), unit), nw.col(name)
 
 
 def _dealt(log: Log, column: str) -> tuple[Log, Expr]:
     """Rows as units; many are put together at random, since those at equal distances in a sorted log are alike."""
-    native = native_frame(log)
-    if log.collect(native.select(pl.len())).item() <= ROW_UNITS:
+    if log.number_of_rows() <= ROW_UNITS:
         return log, nw.col(column).cast(nw.Int64)
     name = log.new_name("unit of rows")
-    return with_frame(log, native.with_columns((pl.col(column).hash() % ROW_UNITS).alias(name))), nw.col(name)
+    return log.with_columns((pl.col(column).hash() % ROW_UNITS).alias(name)), nw.col(name)
 
 
 def _decisions(
@@ -370,7 +371,8 @@ def _amounts(log: Log, supply: str, demand: str, missing: Sequence[str]) -> tupl
     log, given = bounded(log, supply, missing)
     log, due = bounded(log, demand, missing)
     s_high, d_low = given.high, due.low
-    within = not log.collect(log.frame.select((given.low > due.high).any().alias("beyond"))).item()
+    beyond = (given.low > due.high).any().alias("beyond")
+    within = not log.collect(lambda frame: frame.select(beyond), pl.DataFrame.max).item()
     if within and (given.cut or due.cut):  # of what is not known, no more was given than was due, as everywhere else
         s_high = nw.when(given.open).then(nw.min_horizontal(given.high, due.high)).otherwise(given.high)
         least = nw.min_horizontal(nw.max_horizontal(due.low, s_high), due.high)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import narwhals as nw
 import polars as pl
 
-from elbert.auditing.columns import MISSING, TEXTS, Expr, first_row, is_missing, native_frame, with_frame
-from elbert.auditing.log_files import Log
+from elbert.auditing.columns import MISSING, TEXTS, Expr, first_row, is_missing
+from elbert.auditing.log_files import Log, Query
 from elbert.auditing.question import PERIODS
 from elbert.errors import InvalidInputError, did_you_mean
 from elbert.tables import visible
@@ -50,7 +50,10 @@ def read_times(
     log, moment = _moments(log, column, time_format)
     moment = nw.when(~lacking).then(moment)
     unreadable = ~lacking & moment.is_null()
-    first, last = log.collect(log.frame.select(moment.min().alias("first"), moment.max().alias("last"))).row(0)
+    first, last = log.collect(
+        lambda frame: frame.select(moment.min().alias("first"), moment.max().alias("last")),
+        lambda ends: ends.select(pl.col("first").min(), pl.col("last").max()),
+    ).row(0)
     if first is None:
         example = first_row(log, column, nw.col(column).is_null() | unreadable)
         raise InvalidInputError(
@@ -61,7 +64,7 @@ def read_times(
         return log, _steps(log, column, period, moment, unreadable, first, last)
     finest = "day"
     if period is None and first.day == last.day == 1:
-        days = log.collect(log.frame.select(moment.dt.day().max().alias("day"))).item()
+        days = log.collect(lambda frame: frame.select(moment.dt.day().max().alias("day")), pl.DataFrame.max).item()
         finest = "month" if days == 1 else finest  # months that are written as their first day
     return log, _calendar(column, period, moment, unreadable, first, last, finest)
 
@@ -238,7 +241,11 @@ def _moments(log: Log, column: str, time_format: str | None) -> tuple[Log, Expr]
     text = pl.col(column).cast(pl.String).str.strip_chars()
     parsed = _parsed(text, _checked(time_format)) if time_format else _guessed(log, column, text)
     name = log.new_name(f"{column} as time")
-    return with_frame(log, native_frame(log).with_columns(parsed.alias(name))), nw.col(name)
+    return log.with_columns(parsed.alias(name)), nw.col(name)
+
+
+def _chosen(*columns: pl.Expr) -> Query:
+    return lambda frame: frame.to_native().select(*columns)
 
 
 def _checked(time_format: str) -> str:
@@ -267,8 +274,11 @@ def _parsed(text: pl.Expr, time_format: str) -> pl.Expr:
 
 def _guessed(log: Log, column: str, text: pl.Expr) -> pl.Expr:
     """How a column of text writes its times, found from a sample; what can be read in two ways is refused."""
-    held = native_frame(log).select(text.alias("text")).filter(pl.col("text").is_not_null())
-    values = [value for value in log.collect(held.head(_SAMPLE))["text"].to_list() if value.casefold() not in MISSING]
+    held = log.collect(
+        lambda frame: frame.to_native().select(text.alias("text")).filter(pl.col("text").is_not_null()).head(_SAMPLE),
+        lambda rows: rows.head(_SAMPLE),
+    )
+    values = [value for value in held["text"].to_list() if value.casefold() not in MISSING]
     whole = [value for value in values if value.removeprefix("-").isdigit()]
     if len(whole) >= 0.9 * len(values) and not all(len(value) == 8 for value in whole):
         steps = text.cast(pl.Int64, strict=False)
@@ -284,14 +294,13 @@ def _guessed(log: Log, column: str, text: pl.Expr) -> pl.Expr:
     for formats in UNCLEAR:
         if max(map(share, formats)) < 0.5:
             continue
-        readable = log.collect(
-            native_frame(log).select(_parsed(text, each).is_not_null().sum().alias(each) for each in formats)
-        ).row(0)
+        counts = [_parsed(text, each).is_not_null().sum().cast(pl.Int64).alias(each) for each in formats]
+        readable = log.collect(_chosen(*counts), pl.DataFrame.sum).row(0)
         likely = [each for each, rows in zip(formats, readable, strict=True) if rows == max(readable)]
         if len(likely) == 1:
             parsed = _parsed(text, likely[0])
             others = [_parsed(text, each).is_not_null() & parsed.is_null() for each in formats if each != likely[0]]
-            if not log.collect(native_frame(log).select(pl.any_horizontal(others).any())).item():
+            if not log.collect(_chosen(pl.any_horizontal(others).any()), pl.DataFrame.max).item():
                 return parsed
             likely = list(formats)  # of some rows one of them is true, and of some rows another
         raise InvalidInputError(
