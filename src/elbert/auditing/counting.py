@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from elbert.auditing.columns import Coded, Label
+from elbert.auditing.exact_sums import assembled, exact_sums, summed
 from elbert.auditing.rows import COUNTED, NOT_ASKED_FOR, REASONS, TIME_BLOCKS, WEIGHT, Rows
 from elbert.errors import InvalidInputError, NotEstimableError
 from elbert.fairness.episode_totals import Floats
@@ -169,18 +170,13 @@ _NO_AXIS = _Axis("", (("",),), ())
 
 def added_up(rows: Rows, keys: list[str]) -> pl.DataFrame:
     """The sums of all measures, and the number of rows, for every combination of keys."""
-    measures = [name for name in rows.columns if name.startswith("measure ")]
     values = ["decision", "outcome"] if rows.by_value else []
-    weights = [WEIGHT] if WEIGHT in rows.columns else []
-    sums = [nw.col(name).sum() for name in (*weights, *measures)]
+    by, grids = [*keys, *values], rows.grids
     table = rows.log.collect(
-        lambda frame: (
-            rows.of(frame, *keys, *values, *measures, *weights)
-            .group_by(*keys, *values)
-            .agg(nw.len().cast(nw.Int64).alias("rows"), *sums)
-        ),
-        lambda tables: tables.group_by(*keys, *values).sum(),
+        lambda frame: summed(rows.of(frame, *by, *grids), by, grids, nw.len().cast(nw.Int64).alias("rows")),
+        lambda tables: tables.group_by(by).sum(),
     )
+    table = assembled(table, grids)
     return (_weighed(rows, table, keys) if rows.by_value else table).sort(keys)  # the same sums in the same order
 
 
@@ -201,7 +197,7 @@ def _weighed(rows: Rows, table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     ]
     columns = {f"measure {k}": number * values for k, values in enumerate([*supply, *demand, *products])}
     kept = [name for name in ("rows", WEIGHT) if name in table.columns]
-    return table.select(*keys, *kept).with_columns(**columns).group_by(keys).sum()
+    return exact_sums(table.select(*keys, *kept).with_columns(**columns), keys, [*kept, *columns])
 
 
 def _dense(table: pl.DataFrame, axes: Sequence[_Axis], columns: Sequence[str] = ()) -> Floats:

@@ -1,7 +1,7 @@
 """What each row of a log means: whether it counts, and if not why; its period, unit and group; what it adds up to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -20,6 +20,7 @@ from elbert.auditing.columns import (
     yes_or_no,
 )
 from elbert.auditing.conditions import condition_met
+from elbert.auditing.exact_sums import Grid, grids_of
 from elbert.auditing.log_files import ROW_NUMBER, Log
 from elbert.auditing.question import ROW, Question
 from elbert.auditing.times import Times, early_enough, is_before, read_times
@@ -118,6 +119,7 @@ class Rows:
     strata: Coded
     not_asked_for: int = 0  # rows of the log that do not meet the conditions
     by_value: bool = False  # decision and outcome are numbers: rows are counted by both, then weighed
+    grids: Mapping[str, Grid] = field(default_factory=dict)  # of each column that is added up: how, to be exact
     wrong: Mapping[str, list[tuple[str, Expr]]] | None = None  # reason: columns, and which rows, for examples
 
     def of(self, frame: nw.LazyFrame[Any], *names: str) -> nw.LazyFrame[Any]:
@@ -185,9 +187,12 @@ def read_rows(log: Log, question: Question, notion: Notion | None, *, piece: boo
     keys = {"status": status, "unit": unit_key, "period": period, "group": groups.key, "stratum": strata.key}
     if question.count is not None and unit != ROW:
         keys[WEIGHT] = nw.when(weight >= 0).then(weight).otherwise(nw.lit(0.0))
+    columns = keys | body.columns
+    added = {name: columns[name] for name in columns if name == WEIGHT or name.startswith("measure ")}
+    counts_rows = question.supply is None and WEIGHT not in added
     return Rows(
         log=log,
-        columns=keys | body.columns,
+        columns=columns,
         measures=body.measures,
         notion=notion,
         times=times,
@@ -198,7 +203,16 @@ def read_rows(log: Log, question: Question, notion: Notion | None, *, piece: boo
         strata=strata,
         not_asked_for=not_asked_for,
         by_value=body.by_value,
+        grids=dict.fromkeys(added, ()) if counts_rows else _grids(log, added),
         wrong=wrong,
+    )
+
+
+def _grids(log: Log, added: Mapping[str, Expr]) -> dict[str, Grid]:
+    """How columns are added up so that sums are exact."""
+    columns = [expr.alias(name) for name, expr in added.items()]
+    return grids_of(
+        lambda query, together: log.collect(lambda frame: query(frame.select(*columns)), together), [*added]
     )
 
 
