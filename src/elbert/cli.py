@@ -5,6 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -299,6 +300,7 @@ def compare(
 def audit(
     *log: str,
     question: Annotated[Question, Parameter(name="*", show_default=False)] = NOTHING_ASKED,
+    ray: str | None = None,
     out: Path | None = None,
     as_json: Json = False,
 ) -> None:
@@ -309,6 +311,8 @@ def audit(
 
     Args:
         log: CSV or Parquet files, a folder or a pattern, or a TOML file that holds log = "..." and these options.
+        ray: Let Ray tasks read the files, each a part: local for this machine, auto or host:port for a cluster. The
+            answer is the same.
         out: Folder for the answer (a page, JSON, Markdown) and its figures (PNG, SVG).
     """
     from elbert.report.live import ProgressDisplay
@@ -319,7 +323,8 @@ def audit(
         from elbert.auditing.question import completed
 
         source, asked = completed(log, question)
-        answer = (conduct_audit if asked.law is None else law_table)(source, asked, progress=display)
+        conduct = partial(conduct_audit, ray=ray) if asked.law is None else law_table
+        answer = conduct(source, asked, progress=display)
     from elbert.report.audit_pages import page_of, write_audit
 
     written = [] if out is None else write_audit(answer, out)

@@ -2,6 +2,7 @@
 # pyright: reportOptionalMemberAccess=false, reportMissingImports=false
 
 import math
+from itertools import pairwise
 
 import duckdb
 import narwhals as nw
@@ -26,7 +27,7 @@ def in_parts(values, keys, cuts):
     """Sums of a table that is cut into parts, which are asked and added up one by one."""
     table = pl.DataFrame({"key": keys, "amount": values}, schema={"key": pl.Int64, "amount": pl.Float64})
     ends = [0, *sorted(cuts), table.height]
-    parts = [table[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    parts = [table[a:b] for a, b in pairwise(ends)]
 
     def ask(query, together):
         return together(pl.concat([query(nw.from_native(part.lazy())).to_native().collect() for part in parts]))

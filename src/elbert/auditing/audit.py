@@ -10,8 +10,9 @@ import narwhals as nw
 from elbert.auditing.answering import Answer
 from elbert.auditing.columns import identities
 from elbert.auditing.counting import Tally, count_rows
-from elbert.auditing.log_files import open_log
+from elbert.auditing.log_files import Log, open_log
 from elbert.auditing.question import ROW, Question, asked_of
+from elbert.auditing.ray_parts import in_parts, refuse_what_is_no_file
 from elbert.auditing.results import Audit
 from elbert.auditing.rows import COUNTED, NOT_ASKED_FOR, TIME_BLOCKS, Rows, read_rows
 from elbert.auditing.sweeping import SMALLEST, Side, Sweep, sides_of
@@ -20,13 +21,16 @@ from elbert.errors import InvalidInputError
 from elbert.exit_codes import overall
 from elbert.fairness.notions import Notion
 from elbert.progress import Tell, Watch, watched
+from elbert.ray_cluster import connected
 from elbert.tables import visible
 
 MOST_FOLLOWED = 2e8
 """Periods times the cube of the number of groups: beyond, groups are not followed over time, which would take long."""
 
 
-def audit(log: Any, question: Question | None = None, *, progress: Watch = "auto", **asked: Any) -> Audit:
+def audit(
+    log: Any, question: Question | None = None, *, ray: str | None = None, progress: Watch = "auto", **asked: Any
+) -> Audit:
     """Long-term benefit rates from a log of decisions, with their uncertainty and what is not known.
 
         elbert.audit("loans.csv", time="date", group="race", decision="approved", unit="officer", max_bias=0.05)
@@ -35,6 +39,8 @@ def audit(log: Any, question: Question | None = None, *, progress: Watch = "auto
         log: Path of a CSV or Parquet file, several of them, a pattern, or a frame: pandas, polars, pyarrow, DuckDB or
             Spark.
         question: What is asked; or give its fields by name. `Question` describes them.
+        ray: Where Ray tasks read the files, each a part of them: "local" for this machine, "auto" or "host:port" for a
+            cluster. The answer is the same to the bit. By default this process reads them.
         progress: "auto" for a display in terminals and notebooks, True for lines elsewhere too, None, or a function.
         **asked: Fields of the question: group, decision, time, unit, outcome, notion, max_bias and so on.
     """
@@ -44,12 +50,16 @@ def audit(log: Any, question: Question | None = None, *, progress: Watch = "auto
     if question.law is not None:
         raise InvalidInputError(f"law is {question.law!r}, which asks for another table: elbert.law_table(log, ...).")
     with watched(progress, "audit") as tell:
-        return conduct(log, question, own or question.checked_notion(), tell)
+        opened, notion = open_log(log), own or question.checked_notion()
+        if ray is None:
+            return conduct(opened, question, notion, tell)
+        refuse_what_is_no_file(opened)
+        with connected(ray) as cluster:
+            return conduct(in_parts(opened, cluster, tell), question, notion, tell)
 
 
-def conduct(source: Any, question: Question, notion: Notion | None, tell: Tell) -> Audit:
+def conduct(log: Log, question: Question, notion: Notion | None, tell: Tell) -> Audit:
     """The audit itself."""
-    log = open_log(source)
     rows = read_rows(log, question, notion)
     tally = count_rows(rows, tell)
     unit = _unit_name(rows)

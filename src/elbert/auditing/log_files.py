@@ -6,8 +6,9 @@ there: narwhals puts the same questions to each.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import glob
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,8 @@ Together: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 """What the answers of all parts, one below the other in the order of the rows, come to."""
 Compute: TypeAlias = Callable[[Sequence[pl.LazyFrame]], Iterable[pl.DataFrame]]
 """Where parts are read: their answers, in order."""
+Scan: TypeAlias = Callable[[Sequence[Path], int], pl.LazyFrame]
+"""The rows of files, not read yet; the first row has this number."""
 _Panic = pl.exceptions.PanicException
 """What polars raises for damaged Parquet files and times that are out of range; it is no `Exception`."""
 
@@ -52,6 +55,7 @@ class Log:
     places: nw.LazyFrame[Any] | None = None  # number and file of all rows, also of those that are left out later
     parts: tuple[nw.LazyFrame[Any], ...] = ()  # the same rows in order, where they are read elsewhere
     compute: Compute | None = None  # where that is
+    scan: Scan | None = None  # some of the files, where they are not in memory
 
     @property
     def is_polars(self) -> bool:
@@ -240,14 +244,39 @@ def _open_files(paths: Sequence[Path]) -> Log:
         return replace(log, notes=(*twice, *log.notes))
     try:
         _refuse_own_names(name, list(pl.read_parquet_schema(paths[0])))
-        # Names of files are names here, also those with brackets: they are not patterns.
-        lazy = pl.scan_parquet(list(paths), include_file_paths=FILE_NAME, row_index_name=ROW_NUMBER, glob=False)
+        # The first file says what columns there are, also where others are read alone. Names of files are names here,
+        # also those with brackets: they are not patterns.
+        scan = partial(_scan_parquet, pl.read_parquet_schema(paths[0]))
+        lazy = scan(paths, 0)
         lazy.collect_schema()
     except ElbertError:
         raise
     except (Exception, _Panic) as error:
         raise FileError(f"{name} cannot be read as Parquet ({visible(error, 200)}).") from error
-    return Log(nw.from_native(lazy), name, tuple(paths), notes=twice)
+    return Log(nw.from_native(lazy), name, tuple(paths), notes=twice, scan=scan)
+
+
+def _scan_parquet(schema: Mapping[str, pl.DataType], paths: Sequence[Path], start: int) -> pl.LazyFrame:
+    return pl.scan_parquet(
+        list(paths),
+        schema=pl.Schema(schema),
+        row_index_name=ROW_NUMBER,
+        row_index_offset=start,
+        include_file_paths=FILE_NAME,
+        glob=False,
+    )
+
+
+def _scan_csv(separator: str, paths: Sequence[Path], start: int) -> pl.LazyFrame:
+    return pl.scan_csv(
+        list(paths),
+        infer_schema=False,
+        separator=separator,
+        row_index_name=ROW_NUMBER,
+        row_index_offset=start,
+        include_file_paths=FILE_NAME,
+        glob=False,
+    )
 
 
 def _open_csv(looks: Sequence[Look], name: str) -> Log:
@@ -266,15 +295,8 @@ def _open_csv(looks: Sequence[Look], name: str) -> Log:
     _refuse_own_names(name, first.header)
     others = [look for look in looks if look.encoding != "utf-8"]
     if not others:
-        lazy = pl.scan_csv(
-            list(paths),
-            infer_schema=False,
-            separator=first.separator,
-            row_index_name=ROW_NUMBER,
-            include_file_paths=FILE_NAME,
-            glob=False,
-        )
-        return Log(nw.from_native(lazy), name, paths, first.separator)
+        scan = partial(_scan_csv, first.separator)
+        return Log(nw.from_native(scan(paths, 0)), name, paths, first.separator, scan=scan)
     other = shown(others[0].path)
     note = f"{other} is not UTF-8 and was read as Windows-1252: look whether the names of groups are right."
     frame = pl.concat([_decoded(look) for look in looks]).with_row_index(ROW_NUMBER)
