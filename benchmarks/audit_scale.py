@@ -1,9 +1,10 @@
 """How large a log can be: an audit of many rows of Parquet, next to fairlearn's MetricFrame on as many as it can take.
 
-    python benchmarks/audit_scale.py [--rows 100000000] [--folder FOLDER]
+    python benchmarks/audit_scale.py [--rows 100000000] [--folder FOLDER] [--ray]
 
 The log has 5 groups, 120 months and 100 000 units. Both run in processes of their own, one after the other, so that
-times are a ratio of one run, and the memory is the peak of each process.
+times are a ratio of one run, and the memory is the peak of each process. With --ray, the same log is audited by a Ray
+cluster of three nodes on this machine in place of fairlearn, and the answer must be that of the single scan.
 """
 
 import argparse
@@ -68,11 +69,27 @@ def measured(*command: str) -> tuple[float, float, str]:
     return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20, done.stdout
 
 
+def on_a_cluster(*command: str) -> tuple[float, str]:
+    """Seconds and what was printed by an audit on three nodes of one core each."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "object_store_memory": 300_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    try:
+        for _ in range(2):
+            cluster.add_node(**node)
+        seconds, _, printed = measured(*command, "--ray", cluster.address)
+        return seconds, printed
+    finally:
+        cluster.shutdown()
+
+
 def main() -> None:
     """Write the log, audit it, and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path, help="where the log is kept; a temporary folder by default")
+    parser.add_argument("--ray", action="store_true", help="compare with a Ray cluster of three nodes on this machine")
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="elbert-audit-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,6 +102,11 @@ def main() -> None:
         rows, units = answer["rows"], answer["units"]
         print(f"elbert audit: {rows:,} rows, {units:,} units: {seconds:.1f} s, {memory:.2f} GB at most")
         print(f"  verdict {answer['verdict']}, {1e-6 * rows / seconds:.2f} million rows a second")
+        if given.ray:
+            spread, on_three = on_a_cluster(*command)
+            assert json.loads(on_three) == answer, "the cluster's answer is not that of the single scan"
+            print(f"three nodes of a Ray cluster: the same answer in {spread:.1f} s")
+            return
         fewer = min(FAIRLEARN_ROWS, rows)
         other, more, _ = measured(sys.executable, "-c", FAIRLEARN, str(folder / "*.parquet"), str(fewer))
         print(f"fairlearn MetricFrame, rates alone: {fewer:,} rows: {other:.1f} s, {more:.2f} GB at most")

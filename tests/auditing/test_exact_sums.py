@@ -123,6 +123,17 @@ def test_an_audit_of_fractions_is_the_same_in_any_order_and_engine(engine, tmp_p
     assert numbers(elbert.audit(logs[engine](), **ASKED)) == numbers(elbert.audit(frame, **ASKED))
 
 
+@pytest.mark.parametrize("fractions", [(), ("paid",), ("due",), ("paid", "due")])
+def test_totals_of_fractions_and_whole_numbers(fractions):
+    """Red if a column of sums takes the place of another, where some are added up plainly and others by digits."""
+    whole = [name for name in ("paid", "due") if name not in fractions]
+    frame = amounts().with_columns(pl.col(whole).round(0))
+    answer = elbert.audit(frame, **ASKED)
+    for row in answer.report.criteria[0].groups:
+        own = frame.filter(pl.col("group") == row.group)
+        assert row.rate == pytest.approx(math.fsum(own["paid"]) / math.fsum(own["due"]), rel=1e-14)
+
+
 def test_a_notion_of_amounts_is_the_same_in_any_order():
     frame = amounts().with_columns(pl.col("due").round(1), pl.col("paid").round(1))
     asked = {name: value for name, value in ASKED.items() if name not in ("supply", "demand")} | {

@@ -27,7 +27,8 @@ MOST_CELLS = 4_000_000
 MOST_ROWS = 12_500_000
 """Rows that are added up at once by units, of which there may be many."""
 MOST_GROUPS = 1000
-_BUCKETS = 2**18
+_ONE_OF = 16
+"""So many units are taken for one, to say about how many there are."""
 _NOWHERE = -(2**40)
 _NUMBERS = 2**22
 """Numbers in the cells of some units, as an array."""
@@ -82,7 +83,8 @@ def count_rows(rows: Rows, tell: Tell) -> Tally:
         strata = _Axis.of(within, "stratum", rows.strata)
         by_stratum = _dense(within, [strata, groups])
 
-    number, units = _size(rows)
+    units = _units(rows)
+    number = int(every["rows"].sum()) if units else 0
     blocks = periods if rows.unit == TIME_BLOCKS else None
     drawn = max(1, math.ceil(min(number, units * len(periods.codes) * len(groups.labels)) / MOST_CELLS))
     drawn = drawn if blocks is None else 1
@@ -171,12 +173,15 @@ _NO_AXIS = _Axis("", (("",),), ())
 def added_up(rows: Rows, keys: list[str]) -> pl.DataFrame:
     """The sums of all measures, and the number of rows, for every combination of keys."""
     values = ["decision", "outcome"] if rows.by_value else []
-    by, grids = [*keys, *values], rows.grids
+    by, names = [*keys, *values], {id(rows.columns[name]): name for name in reversed(rows.grids)}
+    grids = {name: rows.grids[name] for name in reversed(names.values())}  # what is the same is added up once
     table = rows.log.collect(
         lambda frame: summed(rows.of(frame, *by, *grids), by, grids, nw.len().cast(nw.Int64).alias("rows")),
         lambda tables: tables.group_by(by).sum(),
     )
-    table = assembled(table, grids)
+    table = assembled(table, grids).select(
+        *by, "rows", *(pl.col(names[id(rows.columns[name])]).alias(name) for name in rows.grids)
+    )
     return (_weighed(rows, table, keys) if rows.by_value else table).sort(keys)  # the same sums in the same order
 
 
@@ -236,25 +241,18 @@ def _by_unit(table: pl.DataFrame, blocks: _Axis | None, places: _Axis, groups: _
         yield cells
 
 
-def _size(rows: Rows) -> tuple[int, int]:
-    """About how many rows and units there are, where that matters: other engines are left to themselves.
-
-    Units are put into buckets by chance, and those that are in use say how many there are.
-    """
+def _units(rows: Rows) -> int:
+    """About how many units there are, where that matters: other engines are left to themselves."""
     if not rows.log.is_polars or rows.unit == TIME_BLOCKS:
-        return 0, 0
-    bucket = (pl.col("unit").hash() % _BUCKETS).cast(pl.UInt32)
-    table = rows.log.collect(
+        return 0
+    chance = pl.col("unit").hash().alias("chance")
+    some = rows.log.collect(
         lambda frame: (
-            rows.of(frame, "unit")
-            .to_native()
-            .group_by(bucket.alias("bucket"))
-            .agg(pl.len().cast(pl.Int64).alias("rows"))
+            rows.of(frame, "unit").to_native().select(chance).filter(pl.col("chance") % _ONE_OF == 0).unique()
         ),
-        lambda tables: tables.group_by("bucket").sum(),
+        pl.DataFrame.unique,
     )
-    number, used = int(table["rows"].sum()), table.height
-    return number, number if used == _BUCKETS else round(-_BUCKETS * math.log1p(-used / _BUCKETS))
+    return _ONE_OF * (some.height + 1)
 
 
 def _drawn_units(table: pl.DataFrame, drawn: int) -> int:

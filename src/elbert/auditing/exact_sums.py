@@ -40,6 +40,13 @@ def grids_of(ask: Ask, names: Sequence[str]) -> dict[str, Grid]:
     return grids
 
 
+def plain_is_exact(ask: Ask, names: Sequence[str]) -> bool:
+    """Whether columns hold whole numbers, of which no sum is rounded, and none of their products."""
+    found = ask(_probe(names, [0]), _of_all_parts).row(0, named=True)
+    largest = max(found[f"{name} at most"] or 0.0 for name in names)
+    return max(largest, 1.0) ** 2 * found[_NUMBER] < WHOLE and not any(found[f"{name} below 0"] for name in names)
+
+
 def _of_all_parts(found: pl.DataFrame) -> pl.DataFrame:
     return found.select(pl.col(_NUMBER).sum(), pl.exclude(_NUMBER).max())
 
@@ -78,13 +85,13 @@ def summed(frame: nw.LazyFrame[Any], by: Sequence[str], grids: Mapping[str, Grid
 
 
 def assembled(table: pl.DataFrame, grids: Mapping[str, Grid]) -> pl.DataFrame:
-    """A table of sums, with the sum of each amount in place of the sums of its digits."""
+    """A table of sums, with the sum of each amount, in order, in place of the sums of its digits."""
     for name, grid in grids.items():
         if grid:
             digits = [f"{name} digit {exponent}" for exponent in grid]
             sums = table.select(pl.col(digits).cast(pl.Int64).fill_null(0)).to_numpy()
             table = table.drop(digits).with_columns(pl.Series(name, _nearest(sums, grid[-1])))
-    return table
+    return table.select(pl.exclude(*grids), *grids)
 
 
 def exact_sums(table: pl.DataFrame, by: Sequence[str], names: Sequence[str]) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from elbert.auditing.columns import (
     yes_or_no,
 )
 from elbert.auditing.conditions import condition_met
-from elbert.auditing.exact_sums import Grid, grids_of
+from elbert.auditing.exact_sums import Ask, Grid, grids_of, plain_is_exact
 from elbert.auditing.log_files import ROW_NUMBER, Log
 from elbert.auditing.question import ROW, Question
 from elbert.auditing.times import Times, early_enough, is_before, read_times
@@ -203,17 +203,22 @@ def read_rows(log: Log, question: Question, notion: Notion | None, *, piece: boo
         strata=strata,
         not_asked_for=not_asked_for,
         by_value=body.by_value,
-        grids=dict.fromkeys(added, ()) if counts_rows else _grids(log, added),
+        grids=dict.fromkeys(added, ()) if counts_rows else _grids(log, added, body.amounts or (weight,)),
         wrong=wrong,
     )
 
 
-def _grids(log: Log, added: Mapping[str, Expr]) -> dict[str, Grid]:
-    """How columns are added up so that sums are exact."""
-    columns = [expr.alias(name) for name, expr in added.items()]
-    return grids_of(
-        lambda query, together: log.collect(lambda frame: query(frame.select(*columns)), together), [*added]
-    )
+def _grids(log: Log, added: Mapping[str, Expr], amounts: Sequence[Expr]) -> dict[str, Grid]:
+    """How columns, which are amounts and their products, are added up so that sums are exact."""
+
+    def asking(columns: Mapping[str, Expr]) -> Ask:
+        named = [expr.alias(name) for name, expr in columns.items()]
+        return lambda query, together: log.collect(lambda frame: query(frame.select(*named)), together)
+
+    distinct = {f"amount {k}": expr for k, expr in enumerate({id(expr): expr for expr in amounts}.values())}
+    if plain_is_exact(asking(distinct), [*distinct]):
+        return dict.fromkeys(added, ())
+    return grids_of(asking(added), [*added])
 
 
 def _asked_for(log: Log, question: Question) -> tuple[Log, int]:
@@ -240,6 +245,7 @@ class _Body(NamedTuple):
     favourable: str = ""
     due: str = ""
     by_value: bool = False
+    amounts: tuple[Expr, ...] = ()  # that columns are made of, where they are not counts
 
 
 def _check_groups(log: Log, question: Question, groups: Coded) -> None:
@@ -391,7 +397,7 @@ def _amounts(log: Log, supply: str, demand: str, missing: Sequence[str]) -> tupl
         s_high = nw.when(given.open).then(nw.min_horizontal(given.high, due.high)).otherwise(given.high)
         least = nw.min_horizontal(nw.max_horizontal(due.low, s_high), due.high)
         d_low = nw.when(due.open).then(least).otherwise(due.low)
-    s, d = (given.low + s_high) / 2, (due.low + due.high) / 2
+    s, d = (each.low if not each.cut else (each.low + high) / 2 for each, high in ((given, s_high), (due, due.high)))
     named = dict(zip(AMOUNTS, (given.low, s_high, d_low, due.high, s * s, s * d, d * d), strict=True))
     columns = {f"measure {k}": expr for k, expr in enumerate(named.values())}
     measures = Measures(
@@ -401,4 +407,5 @@ def _amounts(log: Log, supply: str, demand: str, missing: Sequence[str]) -> tupl
         bounded=within,
         suppressed=given.cut or due.cut,
     )
-    return log, _Body(columns, measures), {supply: given.unknown, demand: due.unknown}
+    body = _Body(columns, measures, amounts=(given.low, s_high, d_low, due.high, s, d))
+    return log, body, {supply: given.unknown, demand: due.unknown}
