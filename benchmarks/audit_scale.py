@@ -6,6 +6,7 @@ The log has 5 groups, 120 months and 100 000 units. Both run in processes of the
 times are a ratio of one run, and the memory is the peak of each process. With --ray, the same log is audited by a Ray
 cluster of three nodes on this machine in place of fairlearn, and the answer must be that of the single scan.
 """
+# pyright: reportMissingImports=false
 
 import argparse
 import datetime as dt
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -73,12 +75,12 @@ def on_a_cluster(*command: str) -> tuple[float, str]:
     """Seconds and what was printed by an audit on three nodes of one core each."""
     from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": 1, "object_store_memory": 300_000_000}
+    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 300_000_000}
     cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     try:
         for _ in range(2):
             cluster.add_node(**node)
-        seconds, _, printed = measured(*command, "--ray", cluster.address)
+        seconds, _, printed = measured(*command, "--ray", str(cluster.address))
         return seconds, printed
     finally:
         cluster.shutdown()

@@ -12,6 +12,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from elbert.errors import ElbertError, InvalidInputError
@@ -74,12 +75,11 @@ def _imported() -> Any:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     try:
-        import ray
+        return import_module("ray")
     except ImportError as error:
         raise ClusterError(
             "Ray is not installed, and ray= (--ray) needs it. Install it with: pip install 'elbert[ray]'"
         ) from error
-    return ray
 
 
 def _failure(address: str, error: Exception) -> str:

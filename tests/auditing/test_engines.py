@@ -130,5 +130,17 @@ def test_spark(tmp_path):
         read = session.read.parquet(str(tmp_path / "log.parquet"))
         for asked in ({}, {"period": "week", "control": "dept"}):
             same(numbers(elbert.audit(read, **(ASKED | asked))), numbers(elbert.audit(frame, **(ASKED | asked))))
+        amounts = frame.with_columns((pl.col("id") % 101 / 7).alias("due"), (pl.col("id") % 11 / 13).alias("paid"))
+        amounts.write_parquet(tmp_path / "amounts.parquet")
+        read = session.read.parquet(str(tmp_path / "amounts.parquet"))
+        sums = {
+            "group": "group",
+            "time": "date",
+            "unit": "officer",
+            "supply": "paid",
+            "demand": "due",
+            "progress": None,
+        }
+        assert numbers(elbert.audit(read, **sums)) == numbers(elbert.audit(amounts, **sums))  # to the bit
     finally:
         session.stop()

@@ -177,7 +177,6 @@ def test_the_command_starts_its_own_ray_and_prints_the_same(tmp_path):
     os.kill(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130, said
-    assert "interrupted" in said
     assert "Traceback" not in said
 
 

@@ -173,7 +173,7 @@ _NO_AXIS = _Axis("", (("",),), ())
 def added_up(rows: Rows, keys: list[str]) -> pl.DataFrame:
     """The sums of all measures, and the number of rows, for every combination of keys."""
     values = ["decision", "outcome"] if rows.by_value else []
-    by, names = [*keys, *values], {id(rows.columns[name]): name for name in reversed(rows.grids)}
+    by, names = [*keys, *values], {id(rows.columns[name]): name for name in reversed([*rows.grids])}
     grids = {name: rows.grids[name] for name in reversed(names.values())}  # what is the same is added up once
     table = rows.log.collect(
         lambda frame: summed(rows.of(frame, *by, *grids), by, grids, nw.len().cast(nw.Int64).alias("rows")),

@@ -37,7 +37,7 @@ def grids_of(ask: Ask, names: Sequence[str]) -> dict[str, Grid]:
             if lowest is not None:
                 grids[name] = _grid(found[f"{name} at most"] or 0.0, lowest, found[_NUMBER])
         exponents = [exponents[-1] - BITS * k for k in (1, 2, 3)]
-    return grids
+    return {name: grids[name] for name in names}
 
 
 def plain_is_exact(ask: Ask, names: Sequence[str]) -> bool:
@@ -98,8 +98,13 @@ def exact_sums(table: pl.DataFrame, by: Sequence[str], names: Sequence[str]) -> 
     """The sums of columns of a table in memory by keys, exact and rounded once; those that are not finite are plain."""
     frame = nw.from_native(table.lazy())
     finite = [name for name in names if table[name].is_finite().all()]
-    grids = dict.fromkeys(names, ()) | grids_of(lambda query, _: nw.to_native(query(frame)).collect(), finite)
-    return assembled(nw.to_native(summed(frame, by, grids)).collect(), grids)
+
+    def collected(query: Query) -> pl.DataFrame:
+        lazy: pl.LazyFrame = nw.to_native(query(frame), pass_through=True)
+        return lazy.collect()
+
+    grids = dict.fromkeys(names, ()) | grids_of(lambda query, _: collected(query), finite)
+    return assembled(collected(lambda frame: summed(frame, by, grids)), grids)
 
 
 def _scaled(value: Any, exponent: int) -> Any:
