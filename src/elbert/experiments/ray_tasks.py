@@ -1,8 +1,11 @@
 """Trainings as tasks of a Ray cluster, which starts those again whose worker or node died."""
 
 import contextlib
+import pickle
 from collections.abc import Generator, Sequence
 from typing import Any, Self
+
+import cloudpickle
 
 from elbert.checks import as_whole
 from elbert.experiments.cores import take_cores
@@ -33,7 +36,9 @@ class RayTasks:
         """Do them; yields each that ended, and None now and then. Closed early, it ends what runs, which saves."""
         ray = self._ray
         perform = ray.remote(num_cpus=self.cores, max_retries=TRIES - 1)(_perform)
-        names: dict[Any, str] = {perform.options(name=task.name).remote(task, self.cores): task.name for task in tasks}
+        names: dict[Any, str] = {
+            perform.options(name=task.name).remote(cloudpickle.dumps(task), self.cores): task.name for task in tasks
+        }
         try:
             while names:
                 done, _ = ray.wait(list(names), timeout=SECONDS_BETWEEN_LOOKS)
@@ -48,13 +53,30 @@ class RayTasks:
                 ray.wait(list(names), num_returns=len(names), timeout=SECONDS_TO_SAVE)
 
     def _reason(self, reference: Any) -> str | None:
+        """Why a task failed, or None."""
+        errors = self._ray.exceptions
         try:
             return self._ray.get(reference)
-        except self._ray.exceptions.RayError as error:
-            return f"Ray gave it up after {TRIES} tries ({type(error).__name__}: {' '.join(str(error).split())[:300]})"
+        except errors.RayTaskError as error:  # it raised, and is not tried again: the package is missing there
+            return f"a node could not begin it ({_short(error.cause or error)}). Install this version on every node"
+        except errors.TaskCancelledError:
+            return "somebody cancelled it"
+        except errors.RayError as error:
+            return f"its worker or node died {TRIES} times ({_short(error)})"
 
 
-def _perform(task: Task, cores: int) -> str | None:
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def _perform(content: bytes, cores: int) -> str | None:
     """In a worker of the cluster."""
-    take_cores(cores)
+    take_cores(cores)  # before the task is unpacked: a world's arrays would let JAX count the cores
+    try:
+        task = pickle.loads(content)  # noqa: S301 - from the driver, as everything that Ray runs
+    except Exception as error:  # a module that only the driver can import
+        return (
+            f"a node could not unpack it ({_short(error)}). Install what it imports on every node, or write the "
+            "environment into one file and name it: file.py:function"
+        )
     return task()

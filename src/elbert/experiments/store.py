@@ -7,12 +7,16 @@ checkpoint, file by file, the manifest last: whoever takes over finds a state fr
 import contextlib
 import json
 import logging
+import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from elbert.errors import ElbertError
 from elbert.experiments.run_folder import LOCK, RunFolder
@@ -22,6 +26,9 @@ MANIFEST = "manifest.json"
 FOR_TRAINING = ("checkpoints", "candidates")
 """Folders that only a training needs, not who reads its results."""
 SECONDS_BETWEEN_SENDS = 2.0
+PAUSES = (1.0, 5.0, 20.0)
+"""Seconds between the tries to send what a training ended with: a store may be away for a moment."""
+SCRATCH = "elbert-run-"
 
 
 class FolderStore:
@@ -77,8 +84,8 @@ class AddressStore:
     def kept(self, name: str, folder: Path) -> Iterator[Path]:
         """A folder of this machine to train in, with what the store has; what is written there is sent to the store."""
         del folder
-        with tempfile.TemporaryDirectory(prefix="elbert-") as scratch:
-            path = Path(scratch) / name
+        with _scratch() as scratch:
+            path = scratch / name
             mirror = _Mirror(self, name, path)
             mirror.fetch()
             stop = threading.Event()
@@ -89,8 +96,7 @@ class AddressStore:
             finally:
                 stop.set()
                 sender.join()
-                if path.is_dir():
-                    mirror.send()
+                mirror.send_at_last()
 
     def fetch_results(self, name: str, folder: Path) -> bool:
         """Bring a run here without what only its training needs; whether the store has it."""
@@ -154,6 +160,8 @@ class _Mirror:
 
     def send(self) -> None:
         """Send what changed; the manifest last, as it was before, and then remove what is no longer here."""
+        if not (self.path / MANIFEST).exists():  # it has not begun: nothing could go on from it
+            return
         known, manifest = self._state(MANIFEST), read_bytes(self.path / MANIFEST)
         files = [path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file()]
         names = [name for name in files if not name.endswith(LOCK) and not ASIDE.fullmatch(name.split("/")[-1])]
@@ -165,13 +173,24 @@ class _Mirror:
                         self._sent[name] = state
             self._write(MANIFEST, manifest)
             for name in set(self._sent) - set(names):
-                self.filesystem.rm_file(f"{self.root}/{name}")
+                with contextlib.suppress(FileNotFoundError):  # somebody else removed it
+                    self.filesystem.rm_file(f"{self.root}/{name}")
                 del self._sent[name]
         except OSError as error:
             raise FileError(f"Cannot write {self.address} ({error}).") from error
         except Exception as error:  # of a network, or of whatever filesystem it is
             raise FileError(f"Cannot write {self.address} ({type(error).__name__}: {error}).") from error
         self._sent[MANIFEST] = known
+
+    def send_at_last(self) -> None:
+        """Send what a training ended with, and try again if the store is away for a moment."""
+        for pause in PAUSES:
+            try:
+                return self.send()
+            except FileError as error:
+                logging.getLogger("elbert").warning("%s It is tried again in %g s.", error, pause)
+                time.sleep(pause)
+        return self.send()
 
     def _write(self, name: str, content: bytes) -> None:
         """Write a file whole: stores of objects do so by themselves, a local disk is written aside."""
@@ -189,6 +208,23 @@ class _Mirror:
         except FileNotFoundError:
             return 0, 0
         return found.st_mtime_ns, found.st_size
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A temporary folder, removed at the end; whoever comes next removes it for a process that was killed."""
+    everyone = Path(tempfile.gettempdir())
+    for lock in everyone.glob(f"{SCRATCH}*.lock"):
+        with contextlib.suppress(Timeout, OSError), FileLock(lock, timeout=0):  # nobody holds it any more
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink()
+    with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+        lock = Path(f"{scratch}.lock")
+        try:
+            with FileLock(lock):
+                yield Path(scratch)
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _manifest_last(name: str) -> tuple[bool, str]:
