@@ -1,9 +1,7 @@
 """How policies are evaluated: protocols, which are data, the functions that follow them, and what is kept in a run."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,7 +9,7 @@ from elbert.envs import ENTRIES, find_world
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import get_rule, is_rule
 from elbert.experiments.jit_cache import keep_compiled
-from elbert.experiments.presets import OWN
+from elbert.experiments.presets import OWN, built_in
 from elbert.experiments.results import over_seeds
 from elbert.experiments.run_folder import RunFolder
 from elbert.files import as_path
@@ -33,7 +31,7 @@ class Protocol(NamedTuple):
 
 def protocol_for(name: str, env: str) -> Protocol:
     """The protocol of this name for an environment."""
-    content = tomllib.loads((files("elbert.experiments") / "data" / "protocols.toml").read_text("utf-8"))
+    content = built_in("protocols")
     if name not in content:
         raise unknown_name("evaluation protocol", name, content)
     section = content[name]

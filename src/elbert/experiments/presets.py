@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,9 +106,15 @@ def _check_sections(content: Mapping[str, Any], where: str) -> None:
             raise InvalidInputError(f"{where}: {unknown_name('section', section, sections)}")
 
 
+@cache
+def built_in(name: str) -> dict[str, Any]:
+    """A data file of the package, which nobody changes: plans of many trainings ask for it again and again."""
+    return tomllib.loads((files("elbert.experiments") / "data" / f"{name}.toml").read_text("utf-8"))
+
+
 def _read(name: str) -> tuple[dict[str, Any], str]:
     if name in PRESETS:
-        return tomllib.loads((files("elbert.experiments") / "data" / f"{name}.toml").read_text("utf-8")), str(name)
+        return built_in(name), str(name)
     if not isinstance(name, str | Path) or Path(name).suffix != ".toml":
         raise InvalidInputError(
             f"No preset is called {name!r}.{did_you_mean(name, PRESETS)} Give one of {', '.join(PRESETS)}, or the path "

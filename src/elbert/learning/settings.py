@@ -8,7 +8,7 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 
 from elbert.errors import InvalidInputError, unknown_name
@@ -35,6 +35,11 @@ Share = partial(Setting, low=0, high=1)
 
 def settings_of(kind: type[Any]) -> dict[str, Setting]:
     """The settings that a dataclass declares: its fields annotated with a `Setting`, by name."""
+    return dict(_declared(kind))
+
+
+@lru_cache(maxsize=256)  # annotations are slow to read, and a plan of many trainings reads them for each
+def _declared(kind: type[Any]) -> dict[str, Setting]:
     hints = get_type_hints(kind, include_extras=True)
     declared = {field.name: (hints[field.name], field.default) for field in fields(kind)}
     return {
