@@ -41,7 +41,8 @@ class RayTasks:
         }
         try:
             while names:
-                done, _ = ray.wait(list(names), timeout=SECONDS_BETWEEN_LOOKS)
+                # All that end within one look at a time: a look goes through every task that is left.
+                done, _ = ray.wait(list(names), num_returns=len(names), timeout=SECONDS_BETWEEN_LOOKS)
                 for reference in done:
                     yield Ended(names.pop(reference), self._reason(reference))
                 if not done:
