@@ -64,7 +64,7 @@ Plan: TypeAlias = Experiment | TwoTrajectories
 def _panel(base: Job, title: str, changes: Mapping[str, Mapping[str, Any]], *, published: bool = False) -> Panel:
     """Trainings in one environment that differ from the base by these changes; in order, by label."""
     jobs = {label: replace(base, **change) for label, change in changes.items()}
-    series = (Series(label, job, job.method_name if published else None) for label, job in jobs.items())
+    series = (Series(label, job, str(job.method) if published else None) for label, job in jobs.items())
     return Panel(next(iter(jobs.values())).env_name, title, tuple(series))
 
 
