@@ -19,6 +19,7 @@ NODES = {  # what workers inherit from their nodes
     PAUSE: "0.1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_raylet_start_wait_time_s": "200",  # on a busy machine
+    "RAY_worker_niceness": "0",  # Ray's workers let every other process go first, and would hardly train there
 }
 
 
