@@ -1,6 +1,6 @@
 """What a sweep costs besides its trainings, on one machine and on a Ray cluster: the constants of docs/scale.md.
 
-    python benchmarks/scale.py [--ray] [--only PART] [--folder FOLDER]
+    python benchmarks/scale.py [--ray] [--only PART ...] [--folder FOLDER]
 
 PART is plan, tasks, throughput, files or record. With --ray, three nodes of one core each are started on this machine;
 tasks are then also Ray's, and the record compares 24 trainings on the nodes with the same ones in processes, to the
@@ -103,9 +103,9 @@ def measure_tasks(engine: Engine, name: str) -> None:
 
 def measure_throughput(folder: Path) -> None:
     """The same trainings with one worker and with two, after one call that compiles; then those that are done."""
-    grid = {"env": "examples.own_environment:make", "method": "g-ppo", "seeds": 8, **SMALL, "steps": 4 * 64 * 24}
+    grid = {"env": "infectious", "method": "g-ppo", "seeds": 8, "side_by_side": 1, **SMALL, "steps": 4 * 64 * 400}
     spent = {}
-    elbert.sweep(grid | {"seeds": [99], "steps": 256}, out=folder / "first", workers=1, progress=None)
+    elbert.sweep(grid | {"seeds": [99]}, out=folder / "first", workers=1, progress=None)
     for workers in (1, 2):
         out = folder / f"workers-{workers}"
         spent[workers] = seconds_of(lambda o=out, w=workers: elbert.sweep(grid, out=o, workers=w, progress=None))
@@ -134,8 +134,8 @@ def measure_files(folder: Path) -> None:
 
 def measure_record(folder: Path, address: str) -> None:
     """24 trainings on three nodes and in two processes: times, and whether their policies are the same to the bit."""
-    worlds = {"env": "lending", "method": ["elbert-po", "g-ppo"], "seeds": 6, "world": {"horizon": 64}}
-    own = {"env": "examples.own_environment:make", "method": "elbert-po", "alpha": [10.0, 100.0], "seeds": 6}
+    worlds = {"env": "infectious", "method": ["elbert-po", "g-ppo"], "seeds": 10}
+    own = {"env": "examples.own_environment:make", "method": "elbert-po", "alpha": 100.0, "seeds": 4}
     grids = [{**grid, **SMALL, "steps": 4 * 64 * 24} for grid in (worlds, own)]
     ways: dict[str, Any] = {"ray": {"ray": address}, "processes": {"workers": 2}}
     agents: list[Path] = []
@@ -159,13 +159,13 @@ def main() -> None:
     """Measure one part, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ray", action="store_true")
-    parser.add_argument("--only", choices=("plan", "tasks", "throughput", "files", "record"))
+    parser.add_argument("--only", nargs="+", choices=("plan", "tasks", "throughput", "files", "record"))
     parser.add_argument("--folder", type=Path, help="where runs are kept; a temporary folder by default")
     given = parser.parse_args()
     os.chdir(ROOT)
 
     def asked(part: str) -> bool:
-        return given.only in (None, part)
+        return given.only is None or part in given.only
 
     with ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="elbert-scale-")))
