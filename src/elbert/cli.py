@@ -323,7 +323,7 @@ def audit(
         from elbert.auditing.question import completed
 
         source, asked = completed(log, question)
-        conduct = partial(conduct_audit, ray=ray) if asked.law is None else law_table
+        conduct = partial(conduct_audit, ray=ray) if asked.law is None or ray is not None else law_table
         answer = conduct(source, asked, progress=display)
     from elbert.report.audit_pages import page_of, write_audit
 

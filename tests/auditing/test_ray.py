@@ -197,6 +197,25 @@ def test_frames_are_refused(made):
         elbert.audit(made(log(100)), ray="local", unit="branch", decision="approved", **BASE)
 
 
+def test_the_table_of_the_law_is_refused(tmp_path):
+    """A setting that is accepted has an effect."""
+    log(100).write_parquet(tmp_path / "log.parquet")
+    command = [
+        sys.executable,
+        "-m",
+        "elbert",
+        "audit",
+        str(tmp_path / "log.parquet"),
+        "--law",
+        "ll144",
+        "--ray",
+        "local",
+    ]
+    done = subprocess.run([*command, "--group", "group", "--decision", "approved"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "ray is given next to law" in done.stderr
+
+
 def test_files_that_must_be_decoded_are_refused(tmp_path):
     (tmp_path / "log.csv").write_bytes("group,yes\nMänner,1\nFrauen,0\n".encode("cp1252"))
     with pytest.raises(InvalidInputError, match=r"not all of .* is UTF-8"):

@@ -47,6 +47,8 @@ def audit(
     own = asked.pop("notion") if isinstance(asked.get("notion"), Notion) else None
     question = asked_of(asked, question, source="audit")
     question.check(own)
+    if question.law is not None and ray is not None:
+        raise InvalidInputError(f"ray is given next to law ({question.law}), whose table is made here. Leave ray out.")
     if question.law is not None:
         raise InvalidInputError(f"law is {question.law!r}, which asks for another table: elbert.law_table(log, ...).")
     with watched(progress, "audit") as tell:
