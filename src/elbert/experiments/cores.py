@@ -11,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+MOST_SHARES = 16
+"""Trainings that may share a core; more are not counted."""
 _held: list[FileLock] = []
 """The cores of this process, until it ends: the system takes a lock back from a process that died."""
 
@@ -31,18 +33,20 @@ def take_cores(number: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if number >= len(cores):
         return
-    free = [core for core in cores if len(_held) < number and _taken(core)]
-    busy = [core for core in cores if core not in free]
-    start = os.getpid() % len(cores)  # where more train than there are cores, they are spread over all of them
-    os.sched_setaffinity(0, [*free, *busy[start:], *busy[:start]][:number])
+    chosen: list[int] = []
+    for share in range(MOST_SHARES):  # where more train than there are cores, they are spread over all of them
+        for core in cores:
+            if len(chosen) < number and core not in chosen and _taken(core, share):
+                chosen.append(core)
+    os.sched_setaffinity(0, [*chosen, *(core for core in cores if core not in chosen)][:number])
 
 
-def _taken(core: int) -> bool:
-    """Whether a core is ours from now on; not if somebody else has it."""
+def _taken(core: int, share: int) -> bool:
+    """Whether a share of a core is ours from now on; not if somebody else has it. The first is a core to oneself."""
     folder = Path(tempfile.gettempdir()) / f"elbert-cores-{os.getuid()}"
     with contextlib.suppress(Timeout, OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(folder / str(core))
+        lock = FileLock(folder / (f"{core}.{share}" if share else str(core)))
         lock.acquire(timeout=0)
         _held.append(lock)
         return True
