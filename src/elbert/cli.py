@@ -532,11 +532,12 @@ def sweep(
         from elbert.experiments.plan import plan_from
         from elbert.experiments.run_folder import RunFolder
         from elbert.experiments.store import open_store
-        from elbert.experiments.sweep import do_sweep
+        from elbert.experiments.sweep import do_sweep, folder_of, search_of
         from elbert.report.sweep import plan_page, sweep_page, write_sweep
 
         whole = plan_from(plan)
-        folder = Path(whole.title) if out is None else out
+        folder = folder_of(whole) if out is None else out
+        search_of(whole)
         how = {"workers": workers, "ray": ray, "store": open_store(store), "progress": display}
         study = None if list_only else do_sweep(whole, folder, **how)
     if study is None:

@@ -250,3 +250,14 @@ def _in_markdown(text: str) -> str:
     """Text that cannot be taken for a tag, a link, or the end of a cell."""
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(")
     return plain.replace("|", "\\|").replace("\n", " ")
+
+
+def whole_ranges(seeds: Sequence[int]) -> str:
+    """Whole numbers, with those that follow one another as a range: "0-4, 7"."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1][1:] = [seed]
+        else:
+            parts.append([seed])
+    return ", ".join("-".join(map(str, part)) for part in parts)

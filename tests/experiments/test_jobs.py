@@ -115,7 +115,8 @@ OWN = {"alpha": 1.0, "steps": 96, "copies": 4, "rollout": 12, "minibatch": 12}
 
 @pytest.mark.slow
 def test_what_fails_or_dies_is_named_and_the_others_are_done(tmp_path, monkeypatch):
-    four = [Job(env, "elbert-po", seeds=(0,), settings=OWN) for env in (failing, Unpicklable(), dying, printing)]
+    envs = {"failing": failing, "unpicklable": Unpicklable(), "dying": dying, "printing": printing}
+    four = [Job(env, "elbert-po", seeds=(0,), settings=OWN, label=label) for label, env in envs.items()]
     monkeypatch.setattr(processes, "MOST_TASKS", 1)  # every worker is replaced
     with Processes(1) as engine:
         failed = do_jobs(four, tmp_path, engine)
@@ -178,6 +179,23 @@ def test_workers_save_and_end_with_the_process_that_started_them(tmp_path, with_
     manifest = run.manifest
     assert manifest["status"] == "interrupted"
     assert 0 < manifest["iteration"] < manifest["iterations"]
+
+
+def test_a_task_that_ends_without_results_failed(tmp_path):
+    """Red if a node that wrote elsewhere counts as done."""
+
+    class Elsewhere(Here):
+        def run(self, tasks):
+            for task in tasks:
+                yield jobs.Ended(task.name, None)
+
+    failed = do_jobs([SMALL], tmp_path, Elsewhere())
+    assert "its results did not arrive in" in failed[SMALL.name]
+
+
+def test_a_job_that_is_another_one_elsewhere_is_not_done(tmp_path):
+    task = jobs.Task(SMALL, "lending-elbert-po-0123456789", tmp_path, jobs.NO_STORE, ())
+    assert "it is another training here" in str(task())
 
 
 def test_a_signal_ends_the_work_and_says_how_to_go_on(tmp_path):

@@ -3,17 +3,22 @@
 
 import dataclasses
 import pickle
+from functools import partial
 
 import cloudpickle
 import gymnasium
+import numpy as np
 import pytest
 
 from elbert.errors import InvalidInputError
-from elbert.experiments.jobs import Job, identity
+from elbert.experiments.identity import identity
+from elbert.experiments.jobs import Job
 from elbert.experiments.plan import plan_from
 from elbert.files import FileError
+from elbert.learning import METHODS
 from tests.envs.own import clinic
 from tests.experiments.small_runs import TINY
+from tests.learning.tiny import Probe
 
 SMALL = TINY | {"hidden": [[4]]}  # a list is several values: one that is a list stands in a list
 
@@ -110,8 +115,46 @@ def test_identities_tell_things_apart():
     assert identity("CartPole-v1") == "CartPole-v1"
     one, same, other = (make_world("lending", horizon=horizon) for horizon in (10, 10, 20))
     assert identity(one) == identity(same) != identity(other)
-    with pytest.raises(InvalidInputError, match="Define a function"):
-        identity(lambda: None)
+
+    def closed():
+        return one
+
+    for nameless in (lambda: None, partial(clinic, length=3), closed, clinic()):
+        with pytest.raises(InvalidInputError, match="no name that tells it from others"):
+            identity(nameless)
+
+
+def test_other_code_is_another_training(tmp_path):
+    """Red if results of an environment that was edited since would be taken for its own."""
+    names = set()
+    for length in (4, 5):
+        (tmp_path / "edited.py").write_text(
+            f"from tests.envs.own import clinic\ndef make():\n    return clinic(length={length})\n"
+        )
+        plan = plan_from({"env": f"{tmp_path / 'edited.py'}:make", "alpha": 1.0, "seeds": 1})
+        names |= {job.name for job in plan.jobs}
+    assert len(names) == 2
+
+
+def test_rows_are_told_apart_by_what_they_are():
+    worlds = plan_from({"env": [Probe(), Probe(horizon=8)], "alpha": [1.0, 2.0], "seeds": 1})
+    assert [row.env for row in worlds.rows] == ["Probe", "Probe", "Probe #2", "Probe #2"]
+    assert [len(job.request.members) for job in worlds.jobs] == [2, 2]
+    methods = [METHODS["elbert-po"].of({"alpha": alpha}) for alpha in (1.0, 2.0)]
+    instances = plan_from({"env": Probe(), "method": methods, "seeds": 1})
+    assert [row.settings["alpha"] for row in instances.rows] == [1.0, 2.0]
+    assert len(plan_from({"env": "lending", "method": [METHODS["g-ppo"], "g-ppo"], "seeds": 1}).rows) == 1
+
+
+def test_values_that_are_or_look_the_same():
+    same = plan_from({"env": "lending", "alpha": [1, 1.0, np.float32(2)], "gamma": np.float64(0.9), "seeds": 1})
+    assert [row.settings["alpha"] for row in same.rows] == [1.0, 2.0]
+    alike = plan_from({"env": "lending", "alpha": [1.0000001, 1.0000002, 2.0], "seeds": 1})
+    assert len(alike.jobs) == 3, "a run tells its parts by texts of six digits"
+    grids = [{"env": "lending", "alpha": [1.0, 2.0], "seeds": 1}, {"env": "lending", "alpha": [2.0], "seeds": 1}]
+    assert len(plan_from(grids).jobs) == 1, "the second asks for what the first trains"
+    cores = [plan_from({"env": "lending", "seeds": 1, "cores": cores}).jobs[0].name for cores in (1, 2)]
+    assert len(set(cores)) == 2, "the last bits depend on them"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +171,11 @@ def test_identities_tell_things_apart():
         ({"env": "lending", "world": {"horizn": 3}}, "horizn"),
         ({"env": "lending", "seeds": 0}, "seeds is 0"),
         ({"env": "lending", "cores": 0}, "cores is 0"),
+        ({"env": 3}, "env is 3"),
+        ({"env": "lending", "alpha": [1.0, -5.0]}, "alpha is -5"),
+        ({"env": "lending", "title": {"a": 1}}, "title is"),
+        ({"env": clinic, "alpha": 1.0, "world": {"length": 3}}, "no named world"),
+        ({"grid": [{"env": "lending"}], "out": "x"}, "The plan has grids, and out outside of them"),
         ({"env": "lending", "side_by_side": "two"}, "side_by_side is 'two'"),
         ({"grid": [{"env": "lending"}], "seeds": 3}, "The plan has grids, and seeds outside of them"),
         ({"grid": ["lending"]}, "Write [[grid]] above"),

@@ -9,7 +9,7 @@ import pytest
 import elbert
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.experiments import sweep as sweep_module
-from elbert.experiments.search import Search, _beyond, _imported, do_search
+from elbert.experiments.search import Search, _beyond, _imported, check_search, do_search
 from elbert.experiments.sweep import read_sweep
 from elbert.learning.result import judged
 from elbert.learning.simulators import Episodes
@@ -47,7 +47,9 @@ def searched(outcome, **changed):
         asked.append([job.name for job in jobs])
         return {}
 
-    rows = do_search(Search.of({**ASKED, "space": SPACE} | changed), perform, lambda row: outcome(row.settings), most=4)
+    search, noted = Search.of({**ASKED, "space": SPACE} | changed), []
+    rows = do_search(search, perform, lambda row: outcome(row.settings), noted.append, most=4)
+    assert noted[-1] == rows, "who follows it sees every row"
     return rows, asked
 
 
@@ -85,6 +87,7 @@ def test_trainings_that_fail_are_passed_over():
 
 def test_where_no_limit_is_held_the_nearest_is_taken():
     rows, _ = searched(lambda s: result(1.0, s["gamma"] - 0.5))
+    assert rows[0].note.startswith("nearest to the limit, which no trial held (trial")
     assert rows[0].settings["gamma"] == min(row.settings["gamma"] for row in rows[1:])
 
 
@@ -98,6 +101,10 @@ def test_where_no_limit_is_held_the_nearest_is_taken():
         ({"space": {"gamma": {"low": 0, "high": 1, "log": True}}}, "The space of gamma"),
         ({"space": {"gamma": {"choices": []}}}, "The space of gamma"),
         ({"gamma": 0.9}, "gamma is given twice"),
+        ({"space": {"gamma": {"low": 0.5, "high": float("inf")}}}, "The space of gamma"),
+        ({"space": {"gamma": {"low": 0.5, "high": 0.9, "log": "false"}}}, "The space of gamma"),
+        ({"world": {"horizon": [10, 20]}}, "Give one value for each"),
+        ({"seeds": [2**31 - 1]}, "The last of the fresh seeds"),
         ({"max_bias": None}, "max_bias is None"),
         ({"method": ["elbert-po", "g-ppo"]}, "several values of method"),
         ({"trials": 0}, "trials is 0"),
@@ -109,6 +116,20 @@ def test_searches_that_make_no_sense(changed, says):
     with pytest.raises(InvalidInputError) as caught:
         Search.of({**ASKED, "space": SPACE} | changed)
     assert says in str(caught.value)
+
+
+def test_what_would_fail_later_is_refused_before():
+    pytest.importorskip("optuna")
+    for changed in ({"space": {"gama": {"low": 0.1, "high": 0.2}}}, {"steps": -1}):
+        with pytest.raises(InvalidInputError):
+            check_search(Search.of({**ASKED, "space": SPACE} | changed), 4)
+
+
+def test_a_proposal_that_makes_no_sense_is_passed_over():
+    """A gamma above 1 is refused: red if the search ends there."""
+    rows, _ = searched(lambda s: result(s["gamma"], 0.01), space={"gamma": {"low": 0.9, "high": 1.2}}, trials=8)
+    assert 0 < len(rows) - 1 < 8
+    assert all(row.settings["gamma"] <= 1 for row in rows)
 
 
 def test_without_optuna_the_message_says_what_to_install(monkeypatch):

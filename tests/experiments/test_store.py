@@ -1,6 +1,7 @@
 """Runs at an address: what is sent, in which order, and who goes on from it."""
 # pyright: reportArgumentType=false
 
+import dataclasses
 import sys
 
 import pytest
@@ -110,10 +111,40 @@ def test_whoever_takes_over_goes_on_from_the_store(address, tmp_path, monkeypatc
     assert finished(RunFolder(tmp_path / "three" / SMALL.name))
 
 
-def test_a_store_that_cannot_be_written_is_named(tmp_path):
+def test_a_store_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "PAUSES", (0.01,))
     (tmp_path / "file").write_text("no folder")
     failed = do_jobs([SMALL], tmp_path / "runs", Here(), store=AddressStore((tmp_path / "file" / "x").as_uri()))
     assert "Cannot write" in failed[SMALL.name]
+
+
+def test_names_that_lead_elsewhere_are_refused(tmp_path):
+    memory = fsspec.filesystem("memory")
+    memory.pipe({"/leads/run/manifest.json": b"1", "/leads/run/../../../escaped.txt": b"x"})
+    try:
+        with pytest.raises(FileError, match="leads elsewhere"):
+            AddressStore("memory://leads").fetch_results("run", tmp_path / "a" / "b")
+        assert not list(tmp_path.rglob("escaped.txt"))
+    finally:
+        memory.rm("/leads", recursive=True)
+
+
+def test_a_store_that_fails_once_costs_one_training(tmp_path, monkeypatch):
+    """Red if the other trainings end with it."""
+    other = dataclasses.replace(SMALL, seeds=(1,))
+    fetch = AddressStore.fetch_results
+    asked = []
+
+    def fails_once(self, name, folder):
+        asked.append(name)
+        if asked.count(SMALL.name) == 2 and name == SMALL.name:
+            raise FileError("the network is away")
+        return fetch(self, name, folder)
+
+    monkeypatch.setattr(AddressStore, "fetch_results", fails_once)
+    failed = do_jobs([SMALL, other], tmp_path / "runs", Here(), store=AddressStore((tmp_path / "store").as_uri()))
+    assert failed == {SMALL.name: "the network is away"}
+    assert finished(RunFolder(tmp_path / "runs" / other.name))
 
 
 def test_addresses_that_cannot_be_used(monkeypatch):

@@ -2,8 +2,10 @@
 # pyright: reportArgumentType=false, reportOptionalMemberAccess=false
 
 import csv
+import dataclasses
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from elbert.experiments import sweep as sweep_module
 from elbert.experiments.plan import plan_from
 from elbert.experiments.sources import open_sources
 from elbert.experiments.store import NO_STORE
-from elbert.experiments.sweep import do_sweep, open_engine, read_sweep
+from elbert.experiments.sweep import do_sweep, folder_of, open_engine, read_sweep
 from elbert.files import FileError
 from elbert.progress import tell_nobody
 from elbert.report.sweep import plan_page, write_sweep
@@ -59,7 +61,11 @@ def test_a_row_is_a_mean_over_its_seeds(study):
     assert [single.seed for single in first.result.singles] == [0, 1, 2]
     rewards = [single.reward.mean for single in first.result.singles]
     assert first.result.reward.mean == pytest.approx(sum(rewards) / 3)
-    assert [study.label(row) for row in study.rows] == ["elbert-po, alpha=1", "elbert-po, alpha=5", "g-ppo"]
+    assert [study.label(row) for row in study.rows] == [
+        "elbert-po, alpha=1, seeds 0-2",
+        "elbert-po, alpha=5, seeds 0-2",
+        "g-ppo, seeds 7",
+    ]
     assert not study.failed
 
 
@@ -78,7 +84,7 @@ def test_what_is_written_says_the_same_and_is_read_back(study):
     written = {path.name: path for path in write_sweep(study)}
     assert set(written) == {f"sweep.{ending}" for ending in ("html", "md", "csv", "json", "png", "svg")}
     lines = list(csv.DictReader(io.StringIO(written["sweep.csv"].read_text())))
-    assert [line["alpha"] for line in lines] == ["1", "5", ""]
+    assert [line["alpha"] for line in lines] == ["1.0", "5.0", ""]
     assert float(lines[0]["reward"]) == study.rows[0].result.reward.mean
     assert json.loads(written["sweep.json"].read_text())["rows"][2]["method"] == "g-ppo"
     again = read_sweep(study.folder)
@@ -101,6 +107,8 @@ def test_a_study_under_way_can_be_looked_at(study, tmp_path):
     assert "0 of 7 policies are done" in as_text(begun._page(), 100)
     assert document_of(begun).answer == "0 of 3 rows are done."
     assert "sweep.png" not in {path.name for path in write_sweep(begun)}
+    with pytest.raises(InvalidInputError, match="nothing to draw yet"):
+        begun.plot()
 
 
 def test_runs_of_a_study_are_runs(study):
@@ -133,7 +141,7 @@ def test_the_command_lists_and_does(tmp_path):
     plan.write_text(f'title = "Two"\n[[grid]]\nenv = "elbert/Infectious-v0"\n{text}')
     listed = cli("sweep", plan, "--list", cwd=tmp_path)
     assert listed.returncode == 0
-    assert "1 trainings of 2 policies for 2 rows; 0 are done." in listed.stdout
+    assert "Trainings: 1, of which 0 are done. Policies: 2. Rows of the table: 2." in listed.stdout
     assert not (tmp_path / "Two").exists()
     done = cli("sweep", plan, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -150,17 +158,30 @@ def test_the_command_lists_and_does(tmp_path):
 
 
 def test_pages_of_plans():
-    plan = plan_from({"title": "small", "grid": GRIDS, "search": {"env": "lending"}})
+    plan = plan_from({"title": "small\x1b[2J", "grid": GRIDS, "search": {"env": "lending"}})
     text = as_text(plan_page(plan, 1), 120)
-    assert "7 policies for 3 rows; 1 are done. The search adds its own" in text
+    assert "of which 1 are done. Policies: 7. Rows of the table: 3. The search adds its own" in " ".join(text.split())
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("title", "folder"), [("", "sweep"), ("../x", "x"), ("/etc/passwd", "etc-passwd"), ("My study 2", "My study 2")]
+)
+def test_a_title_is_no_way_out_of_the_folder(title, folder):
+    assert folder_of(plan_from({"title": title, "env": "lending"})) == Path(folder)
+
+
+def test_a_spreadsheet_sees_no_formula(study):
+    row = dataclasses.replace(study.rows[0], plan=dataclasses.replace(study.rows[0].plan, env="=HYPERLINK(1)"))
+    assert "'=HYPERLINK(1)" in dataclasses.replace(study, rows=(row,)).to_csv()
 
 
 def test_mistakes(tmp_path):
     with pytest.raises(InvalidInputError, match="leave workers out"):
         open_engine(2, "local", 1)
     with pytest.raises(InvalidInputError, match="The search has no space"):
-        elbert.sweep({"search": {"env": "lending"}}, out=tmp_path / "x", progress=None)
-    assert not (tmp_path / "x").exists()
+        elbert.sweep({"grid": GRIDS, "search": {"env": "lending"}}, out=tmp_path / "x", progress=None)
+    assert not (tmp_path / "x").exists(), "before anything is trained"
     (tmp_path / "plan.json").write_text("{}")
     with pytest.raises(FileError, match="Start the sweep again"):
         read_sweep(tmp_path)

@@ -1,7 +1,6 @@
 """Trainings as jobs: each is done once, several at a time, and an interrupted call goes on where it stopped."""
 
 import hashlib
-import inspect
 import json
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -11,12 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import jax
-import numpy as np
-
-from elbert.envs import World, find_world, plain_parameters
-from elbert.errors import ElbertError, InvalidInputError
+from elbert.envs import find_world, plain_parameters
+from elbert.errors import ElbertError
 from elbert.experiments.evaluate import Conditions, evaluate_policy, protocol_for
+from elbert.experiments.identity import identity
 from elbert.experiments.presets import OWN
 from elbert.experiments.registered import Registered, register_all, registered_here
 from elbert.experiments.resolve import Request, resolve
@@ -50,6 +47,8 @@ class Job:
     quick: bool = False
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # coefficients that are trained side by side
     label: str = ""  # what the environment is called, where it is a user's own
+    code: str = ""  # a digest of the user's code behind it
+    cores: int = 1  # on which it is trained: its last bits depend on them
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: what follows from them is computed again where it is needed."""
@@ -99,30 +98,13 @@ class Job:
             "episodes": self.episodes,
         }
         content |= {"grid": self.grid} if self.grid else {}
-        content |= {"env": identity(self.env, self.label)} if self.world_name == OWN else {}
-        content |= {} if isinstance(self.method, str) else {"method": identity(self.method)}
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        content |= {"env": self.label or identity(self.env)} if self.world_name == OWN else {}
+        content |= {"code": self.code} if self.code else {}
+        content |= {"cores": self.cores} if self.cores != 1 else {}
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=identity).encode()).hexdigest()
         last = self.env_name.rpartition("/")[2]
         readable = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in last)
         return f"{readable}-{self.method_name}-{digest[:10]}"
-
-
-def identity(thing: Any, label: str = "") -> str:
-    """What tells an environment or a method of a user's from another one, the same in every process."""
-    if isinstance(thing, World):
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(thing)]
-        content = [f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes() for leaf in leaves]
-        content.append(str(jax.tree.structure(thing)).encode())
-        return f"{type(thing).__name__} {hashlib.sha256(b''.join(content)).hexdigest()}"
-    if label or isinstance(thing, str):
-        return label or thing
-    function = thing if inspect.isroutine(thing) or isinstance(thing, type) else type(thing)
-    name = function.__qualname__
-    if callable(thing) and "<lambda>" in name:
-        raise InvalidInputError(
-            "A lambda was given, which has no name by which its trainings could be found again. Define a function."
-        )
-    return f"{function.__module__}:{name}"
 
 
 def finished(run: RunFolder) -> bool:
@@ -175,6 +157,8 @@ class Task:
         keep_compiled()
         try:
             register_all(self.registered)
+            if self.job.name != self.name:
+                return "it is another training here: its preset, or the version of elbert, differs from the driver's"
             with self.store.kept(self.name, self.folder) as path:
                 do_job(self.job, path)
         except InterruptedRunError:
@@ -228,23 +212,32 @@ def do_jobs(
             )
         )
 
+    def results_of(name: str) -> str | None:
+        """Bring the results of a task that ended here; why that failed, or None."""
+        try:
+            store.fetch_results(name, folder)
+        except FileError as error:
+            return str(error)
+        there = finished(RunFolder(folder / name))
+        return None if there else f"it ended, but its results did not arrive in {folder / name}"
+
     if distinct:
         tell()
     with asked_to_stop() as asked, closing(engine.run(tasks)) as events:
         for event in events:
             if asked:
+                progress(Progress("saving (again: end at once)", len(ended), len(waiting), "trainings"))
                 break
             if event is not None:
                 ended.add(event.name)
-                if event.reason is None:
-                    store.fetch_results(event.name, folder)
-                else:
-                    failed[event.name] = event.reason
+                reason = results_of(event.name) if event.reason is None else event.reason
+                failed |= {} if reason is None else {event.name: reason}
             tell()
     if asked:
         raise InterruptedRunError(
-            f"Stopped with {len(ended)} of {len(waiting)} trainings done; everything is saved in "
-            f"{store.address or folder}. The same command goes on.",
+            f"Stopped with {len(ended) - len(failed)} of {len(waiting)} trainings done; everything is saved in "
+            f"{store.address or folder}. The same command goes on."
+            + "".join(f" Failed: {name}: {reason}" for name, reason in failed.items()),
             asked[0],
         )
     return failed

@@ -5,25 +5,28 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
+import numpy as np
 
 from elbert.checks import as_whole
-from elbert.envs import World, plain_parameters
+from elbert.envs import World, get_entry, plain_parameters
 from elbert.errors import InvalidInputError, did_you_mean
 from elbert.experiments.environment_from import environment_from
+from elbert.experiments.identity import code_digest, identity
 from elbert.experiments.jobs import Job
 from elbert.experiments.presets import OWN
+from elbert.experiments.registered import PACKAGE
 from elbert.experiments.resolve import listed_seeds
 from elbert.experiments.run_folder import coefficients_text
 from elbert.files import as_path, read_text
-from elbert.learning import get_method, open_simulator
+from elbert.learning import METHODS, Method, get_method, open_simulator
 
 SIDE_BY_SIDE = 4
 """Policies that are trained side by side in one compiled run, unless the plan says otherwise."""
 AXES = ("env", "method", "preset")
-HEAD = ("title", "cores", "side_by_side", "grid", "search", "out")
+HEAD = ("title", "cores", "side_by_side", "search")
 """What a plan may say besides its grid."""
 
 
@@ -63,6 +66,7 @@ class Plan:
     rows: tuple[PlanRow, ...]
     jobs: tuple[Job, ...]
     cores: int = 1  # of every training
+    side_by_side: int = SIDE_BY_SIDE
     search: Mapping[str, Any] = field(default_factory=dict)  # see `search.Search`; {} where there is none
 
 
@@ -114,19 +118,39 @@ def _completed(content: dict[str, Any], title: str) -> Plan:
         raise InvalidInputError(f"search is {search!r}. Write [search] above its entries.")
     if not grids and not search:
         raise InvalidInputError("The plan is empty. Name at least an environment: env = 'lending'.")
-    rows, jobs = trainings_of(grids, most)
-    return Plan(str(head.get("title", title)), rows, jobs, cores, dict(search))
+    title = head.get("title", title)
+    if not isinstance(title, str):
+        raise InvalidInputError(f"title is {title!r}. Give a text.")
+    rows, jobs = trainings_of(grids, most, cores)
+    return Plan(title, rows, jobs, cores, most, dict(search))
 
 
-def trainings_of(grids: Iterable[Mapping[str, Any]], most: int) -> tuple[tuple[PlanRow, ...], tuple[Job, ...]]:
+def trainings_of(
+    grids: Iterable[Mapping[str, Any]], most: int, cores: int = 1
+) -> tuple[tuple[PlanRow, ...], tuple[Job, ...]]:
     """The rows of some grids, each once, and the jobs that they need; a run has at most so many policies."""
-    parts = [part for grid in grids for part in _trainings(dict(grid), most)]
-    rows = {repr((row.axes, row.seeds)): row for row, _ in parts}
-    return tuple(rows.values()), tuple({job.name: job for _, jobs in parts for job in jobs}.values())
+    parts = [part for grid in grids for part in _trainings(dict(grid), most, cores)]
+    rows: dict[str, PlanRow] = {}
+    shown: dict[str, int] = {}
+    for part in parts:
+        if part.key not in rows:
+            number = shown[looks] = shown.get(looks := repr((part.row.axes, part.row.seeds)), 0) + 1
+            rows[part.key] = part.row if number == 1 else replace(part.row, env=f"{part.row.env} #{number}")
+    used = {member.run for row in rows.values() for member in row.members}
+    jobs = {job.name: job for part in parts for job in part.jobs if job.name in used}
+    return tuple(rows.values()), tuple(jobs.values())
 
 
-def _trainings(grid: dict[str, Any], most: int) -> Iterable[tuple[PlanRow, list[Job]]]:
-    """The rows of a grid, each with the jobs that it needs; several rows may need the same job."""
+class _Part(NamedTuple):
+    """A row and what it needs; several rows may need the same job."""
+
+    key: str  # the same for the same training, whatever else is trained side by side with it
+    row: PlanRow
+    jobs: list[Job]
+
+
+def _trainings(grid: dict[str, Any], most: int, cores: int) -> Iterable[_Part]:
+    """The rows of a grid, each with the jobs that it needs."""
     if "env" not in grid:
         raise InvalidInputError(f"A grid has no env: {grid}. Name one or several: env = ['lending'].")
     envs, methods, presets = (_values(name, grid.pop(name, usual)) for name, usual in zip(AXES, USUAL, strict=True))
@@ -137,15 +161,15 @@ def _trainings(grid: dict[str, Any], most: int) -> Iterable[tuple[PlanRow, list[
     worlds = list(_combinations({name: _values(f"world {name}", value) for name, value in world.items()}))
     settings = {name: _values(name, value) for name, value in grid.items()}
     for env, method, preset, parameters in itertools.product(envs, methods, presets, worlds):
-        base = _job(env, method, preset, parameters, seeds)
-        kind = get_method(method).variant(settings) if isinstance(method, str) else None
+        base = replace(_job(env, method, preset, parameters, seeds), cores=cores)
+        kind = get_method(base.method).variant(settings) if isinstance(base.method, str) else None
         shared = set(kind.coefficients()) if kind is not None and _is_compiled(base) else set()
         static = {name: values for name, values in settings.items() if name not in shared}
-        coefficients = {name: tuple(values) for name, values in settings.items() if name in shared}
+        coefficients = {name: _numbers(values) for name, values in settings.items() if name in shared}
         for fixed in _combinations(static):
             try:
                 parts = list(_split(replace(base, settings=fixed), coefficients, most if _is_compiled(base) else 1))
-                _check_fit(parts[0][1][0])
+                _check_fit(parts[0].jobs[0])
                 yield from parts
             except InvalidInputError as error:
                 others = " What a grid says holds for all its methods; others need a grid of their own."
@@ -154,7 +178,7 @@ def _trainings(grid: dict[str, Any], most: int) -> Iterable[tuple[PlanRow, list[
                 ) from error
 
 
-def _split(job: Job, coefficients: Mapping[str, tuple[Any, ...]], most: int) -> Iterable[tuple[PlanRow, list[Job]]]:
+def _split(job: Job, coefficients: Mapping[str, tuple[Any, ...]], most: int) -> Iterable[_Part]:
     """The rows of one environment and method, in as few runs as hold at most so many policies each."""
     several = {name: values for name, values in coefficients.items() if len(values) > 1}
     fixed = {name: values[0] for name, values in coefficients.items() if len(values) == 1}
@@ -163,8 +187,11 @@ def _split(job: Job, coefficients: Mapping[str, tuple[Any, ...]], most: int) -> 
     size = len(seeds)
     for values in several.values():
         size *= len(values)
-    if size > most and several:
-        name = max(several, key=lambda name: len(several[name]))
+    alike = [
+        name for name, values in several.items() if len({coefficients_text({"": x}) for x in values}) < len(values)
+    ]
+    if several and (size > most or alike):  # a run tells its parts by their texts
+        name = alike[0] if alike else max(several, key=lambda name: len(several[name]))
         rest = {other: values for other, values in several.items() if other != name}
         for value in several[name]:
             yield from _split(replace(job, settings={**job.settings, name: value}), rest, most)
@@ -174,12 +201,22 @@ def _split(job: Job, coefficients: Mapping[str, tuple[Any, ...]], most: int) -> 
     for combination in _combinations(several):
         label = coefficients_text(combination) if combination else ""
         members = tuple(Member(each.name, label, group) for each, group in zip(jobs, groups, strict=True))
-        yield _row(job, {**job.settings, **combination}, seeds, members), jobs
+        alone = replace(job, settings={**job.settings, **combination})
+        yield _Part(alone.name, _row(alone, members), jobs)
 
 
-def _row(job: Job, settings: Mapping[str, Any], seeds: tuple[int, ...], members: tuple[Member, ...]) -> PlanRow:
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+def _row(job: Job, members: tuple[Member, ...]) -> PlanRow:
+    fields = job.method.to_dict() if isinstance(job.method, Method) else {}
+    plain = {name: _plain(value) for name, value in {**fields, **job.settings}.items()}
+    seeds = tuple(seed for member in members for seed in member.seeds)
     return PlanRow(job.env_name, job.method_name, job.preset, plain, plain_parameters(job.world), seeds, members)
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it; a function by its name."""
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else identity(value)
 
 
 def _job(env: Any, method: Any, preset: Any, world: Mapping[str, Any], seeds: tuple[int, ...]) -> Job:
@@ -193,7 +230,28 @@ def _job(env: Any, method: Any, preset: Any, world: Mapping[str, Any], seeds: tu
             f"The environment {env} is made already, and trainings in several processes cannot share it. Give a "
             "function that makes one."
         )
-    return Job(env, method, preset, seeds, world=world, label=label)
+    if not isinstance(env, str | World) and not callable(env):
+        raise InvalidInputError(f"env is {env!r}. Give the name of a world, a Gymnasium id, a function or a world.")
+    if isinstance(method, type) and METHODS.get(getattr(method, "name", "")) is method:
+        method = METHODS[method.name].name
+    job = Job(cast("Any", env), method, preset, seeds, world=world, label=label)
+    if job.world_name == OWN and world:
+        raise InvalidInputError(
+            f"world is {dict(world)}, but {job.env_name} is no named world. Set these where it is made."
+        )
+    return replace(job, code="".join(code_digest(each) for each in _of_users(job)))
+
+
+def _of_users(job: Job) -> list[Any]:
+    """What of a job is a user's code and not ours."""
+    world = get_entry(job.world_name).world if job.world_name != OWN else job.env
+    kind = get_method(job.method) if isinstance(job.method, str) else job.method
+    things = [thing for thing in (world, kind) if not isinstance(thing, str)]
+    return [thing for thing in things if not _module_of(thing).startswith(PACKAGE)]
+
+
+def _module_of(thing: Any) -> str:
+    return getattr(thing, "__module__", None) or type(thing).__module__
 
 
 def _is_compiled(job: Job) -> bool:
@@ -211,10 +269,21 @@ def _check_fit(job: Job) -> None:
 def _values(name: str, value: Any) -> list[Any]:
     """A list is several values, anything else is one. A value that is a list itself stands in a list."""
     if not isinstance(value, list | tuple):
-        return [value]
+        return [_unwrapped(value)]
     if not value:
         raise InvalidInputError(f"{name} is an empty list. Give at least one value.")
-    return [tuple(each) if isinstance(each, list) else each for each in value]
+    return [tuple(each) if isinstance(each, list) else each for each in map(_unwrapped, value)]
+
+
+def _unwrapped(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _numbers(values: Sequence[Any]) -> tuple[Any, ...]:
+    """The values of a coefficient, each once; 1 and 1.0 are the same."""
+    whole = (float(each) if isinstance(each, int) and not isinstance(each, bool) else each for each in values)
+    return tuple(dict.fromkeys(whole))
 
 
 def _combinations(axes: Mapping[str, Sequence[Any]]) -> Iterable[dict[str, Any]]:

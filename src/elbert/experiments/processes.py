@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator, Sequence
 from typing import IO, Any, Self
 
@@ -25,6 +26,8 @@ from elbert.experiments.jobs import SECONDS_BETWEEN_LOOKS, Ended, Task
 from elbert.experiments.run_session import InterruptedRunError
 
 MOST_WORKERS = 8
+SECONDS_TO_SAVE = 60.0
+"""How long a training that is told to end may take to save: as long as a step of its environment may last."""
 TRIES = 3
 """How often a training is begun or gone on with whose process dies."""
 MOST_TASKS = 50
@@ -121,8 +124,9 @@ class Processes:
                     running = list(busy)
                 for worker in running:
                     worker.terminate()  # which saves and ends
+                until = time.monotonic() + SECONDS_TO_SAVE
                 for worker in running:
-                    worker.wait()
+                    worker.end_by(until)
             for thread in threads:
                 thread.join()
 
@@ -154,6 +158,14 @@ class _Worker:
     def terminate(self) -> None:
         self._process.terminate()
 
+    def end_by(self, until: float) -> None:
+        """Wait until it has saved and ended, but no longer than this; then it is killed."""
+        try:
+            self._process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._process.wait()
+
     def wait(self) -> int:
         """Its exit code, when it has ended."""
         code = self._process.wait()
@@ -176,6 +188,8 @@ def serve() -> None:
     os.dup2(2, 1)  # what a user's environment prints is no answer
     logging.basicConfig(level=logging.WARNING)
     requests = os.fdopen(os.dup(0), "rb")  # not sys.stdin, which Python closes at the end while a thread reads it
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 0)  # what a user's environment reads is no request
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     idle = threading.Event()
 

@@ -10,11 +10,8 @@ import cloudpickle
 from elbert.checks import as_whole
 from elbert.experiments.cores import take_cores
 from elbert.experiments.jobs import SECONDS_BETWEEN_LOOKS, Ended, Task
-from elbert.experiments.processes import TRIES
+from elbert.experiments.processes import MOST_TASKS, SECONDS_TO_SAVE, TRIES
 from elbert.ray_cluster import connected
-
-SECONDS_TO_SAVE = 60.0
-"""How long a training that is told to end may take to save."""
 
 
 class RayTasks:
@@ -35,7 +32,7 @@ class RayTasks:
     def run(self, tasks: Sequence[Task]) -> Generator[Ended | None]:
         """Do them; yields each that ended, and None now and then. Closed early, it ends what runs, which saves."""
         ray = self._ray
-        perform = ray.remote(num_cpus=self.cores, max_retries=TRIES - 1)(_perform)
+        perform = ray.remote(num_cpus=self.cores, max_retries=TRIES - 1, max_calls=MOST_TASKS)(_perform)
         names: dict[Any, str] = {
             perform.options(name=task.name).remote(cloudpickle.dumps(task), self.cores): task.name for task in tasks
         }

@@ -5,6 +5,7 @@ noisy results is too good by luck: so the best settings are trained again with f
 report.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ Perform = Callable[[Sequence[Job]], Mapping[str, str]]
 """Does jobs; why some failed, by name."""
 Read = Callable[[PlanRow], Result | None]
 """The result of a row over its seeds; None if one is missing."""
+Note = Callable[[Sequence[PlanRow]], None]
+"""Is told all rows so far, so that a search can be followed."""
 
 
 class Search(NamedTuple):
@@ -63,6 +66,13 @@ class Search(NamedTuple):
             raise InvalidInputError(
                 f"The search gives several values of {', '.join(several)}. Give one; [[grid]] has several."
             )
+        world = fixed.get("world", {})
+        if not isinstance(world, Mapping) or any(
+            isinstance(value, list) and len(value) != 1 for value in world.values()
+        ):
+            raise InvalidInputError(f"The search's world is {world!r}. Give one value for each of its parameters.")
+        seeds = listed_seeds(fixed.get("seeds", 3))
+        as_seed(max(seeds) + len(seeds), "The last of the fresh seeds, which follow those of the search,")
         trials = as_whole(content.get("trials", 20), "trials", "how many settings are tried, at least 1", low=1)
         batch = as_whole(content.get("batch", 4), "batch", "how many are trained at a time, at least 1", low=1)
         return cls(fixed, dict(space), trials, batch, as_seed(content.get("seed", 0)))
@@ -76,7 +86,8 @@ def _check_entry(name: str, entry: Any) -> None:
     elif makes_sense:
         ends = [entry.get("low"), entry.get("high")]
         numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
-        makes_sense = len(numbers) == len(ends) and numbers[0] < numbers[1] and (not entry.get("log") or numbers[0] > 0)
+        makes_sense = len(numbers) == len(ends) and -math.inf < numbers[0] < numbers[1] < math.inf
+        makes_sense = makes_sense and isinstance(log := entry.get("log", False), bool) and (not log or numbers[0] > 0)
     if not makes_sense:
         wrong = next((key for key in entry if key not in known), "") if isinstance(entry, Mapping) else ""
         raise InvalidInputError(
@@ -85,40 +96,68 @@ def _check_entry(name: str, entry: Any) -> None:
         )
 
 
-def do_search(search: Search, perform: Perform, read: Read, most: int) -> list[PlanRow]:
+def check_search(search: Search, most: int) -> None:
+    """Refuse what would fail later: settings that make no sense at an end of the space, or Optuna missing."""
+    _imported()
+    ends = [
+        {name: entry["choices"][end] if "choices" in entry else entry[key] for name, entry in search.space.items()}
+        for end, key in ((0, "low"), (-1, "high"))
+    ]
+    for values in ends:
+        trainings_of([_grid(search, values, [0])], most)
+
+
+def do_search(search: Search, perform: Perform, read: Read, note: Note, most: int) -> list[PlanRow]:
     """Try settings, batch by batch, and train the best ones again with fresh seeds; the rows of all, that one first.
 
     Proposals depend on the seed and on the results before them, in order: a search that was stopped proposes the same
     again, and finds the trainings that are done.
     """
     optuna = _imported()
-    seeds = listed_seeds(search.fixed.get("seeds", 3))
+    seeds, limit = listed_seeds(search.fixed.get("seeds", 3)), search.fixed["max_bias"]
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=search.seed))
-    tried: list[tuple[PlanRow, Result | None]] = []
-    while len(tried) < search.trials:
-        number = min(search.batch, search.trials - len(tried))
-        proposed = [study.ask() for _ in range(number)]
+    rows: list[PlanRow] = []
+    done: list[tuple[PlanRow, Result]] = []
+    for start in range(0, search.trials, search.batch):
+        proposed = [study.ask() for _ in range(min(search.batch, search.trials - start))]
         values = [{name: _suggested(trial, name, entry) for name, entry in search.space.items()} for trial in proposed]
-        planned = [trainings_of([_grid(search, each, seeds)], most) for each in values]
-        perform([job for _, jobs in planned for job in jobs])
-        for trial, ((row,), _) in zip(proposed, planned, strict=True):
-            result = read(row)
-            tried.append((replace(row, note=f"trial {len(tried)}"), result))
-            if result is None:
+        planned = [_planned(search, each, seeds, most) for each in values]
+        tried = [
+            None if plan is None else replace(plan[0], note=f"trial {start + place}")
+            for place, plan in enumerate(planned)
+        ]
+        rows += [row for row in tried if row is not None]
+        note(rows)
+        perform([job for plan in planned if plan is not None for job in plan[1]])
+        for trial, row in zip(proposed, tried, strict=True):
+            result = None if row is None else read(row)
+            if row is None or result is None:
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
             else:
-                trial.set_constraint("bias", _beyond(result, search.fixed["max_bias"]))
+                done.append((row, result))
+                trial.set_constraint("bias", _beyond(result, limit))
                 study.tell(trial, result.reward.mean)
-    rows = [row for row, _ in tried]
-    done = [(row, result) for row, result in tried if result is not None]
     if not done:
         return rows
-    limit = search.fixed["max_bias"]
-    best, _ = max(done, key=lambda each: (-max(0.0, _beyond(each[1], limit)), each[1].reward.mean))
+    best, result = max(done, key=lambda each: (-max(0.0, _beyond(each[1], limit)), each[1].reward.mean))
     fresh = [max(seeds) + 1 + place for place in range(len(seeds))]
     (again,), jobs = trainings_of([_grid(search, {name: best.settings[name] for name in search.space}, fresh)], most)
+    which = "best" if _beyond(result, limit) <= 0 else "nearest to the limit, which no trial held"
+    again = replace(again, note=f"{which} ({best.note}), fresh seeds")
+    note([again, *rows])
     perform(jobs)
-    return [replace(again, note=f"best ({best.note}), fresh seeds"), *rows]
+    return [again, *rows]
+
+
+def _planned(
+    search: Search, values: Mapping[str, Any], seeds: Sequence[int], most: int
+) -> tuple[PlanRow, tuple[Job, ...]] | None:
+    """The row and the jobs of a proposal; None for one that makes no sense together."""
+    try:
+        (row,), jobs = trainings_of([_grid(search, values, seeds)], most)
+    except InvalidInputError:
+        return None
+    return row, jobs
 
 
 def _grid(search: Search, values: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 from elbert.errors import ElbertError
 from elbert.experiments.run_folder import LOCK, RunFolder
 from elbert.files import ASIDE, FileError, read_bytes, write_whole
+from elbert.tables import visible
 
 MANIFEST = "manifest.json"
 FOR_TRAINING = ("checkpoints", "candidates")
@@ -138,6 +139,8 @@ class _Mirror:
                 return False
             found = [str(path)[len(root) + 1 :] for path in self.filesystem.find(root)]
             for name in sorted(found, key=_manifest_last):
+                if any(part in ("", ".", "..") or "\\" in part for part in name.split("/")):
+                    raise FileError(f"{self.address} holds a file whose name leads elsewhere: {visible(name)}.")
                 if name.split("/")[0] in without or ASIDE.fullmatch(name.split("/")[-1]):
                     continue
                 with contextlib.suppress(FileNotFoundError):  # an old checkpoint that was just removed

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
@@ -10,19 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from elbert.errors import InvalidInputError
 from elbert.experiments.jobs import Engine, Job, do_jobs
-from elbert.experiments.plan import SIDE_BY_SIDE, Member, Plan, PlanRow, plan_from
+from elbert.experiments.plan import AXES, Member, Plan, PlanRow, plan_from
 from elbert.experiments.processes import Processes
 from elbert.experiments.ray_tasks import RayTasks
 from elbert.experiments.results import BestPossible, best_possible, over_seeds
 from elbert.experiments.run_folder import RunFolder
-from elbert.experiments.search import Search, do_search
+from elbert.experiments.search import Search, check_search, do_search
 from elbert.experiments.store import Store, open_store
 from elbert.files import FileError, as_path, read_sealed, write_sealed
 from elbert.frames import Frame
 from elbert.learning.result import Result
 from elbert.progress import Tell, Watch, watched
 from elbert.shown import Shown
-from elbert.tables import as_text
+from elbert.tables import as_text, visible, whole_ranges
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -80,20 +81,22 @@ class Sweep(Shown):
 
     def label(self, row: SweepRow) -> str:
         """What tells a row from the others, in words."""
-        axes = row.plan.axes
-        own = [
-            str(axes[name]) if name in ("env", "method") else f"{name}={shown(axes[name])}"
-            for name in self.varied
-            if name in axes
-        ]
-        return ", ".join([*([row.plan.note] if row.plan.note else []), *own]) or f"{row.plan.method} on {row.plan.env}"
+        axes, names = row.plan.axes, self.varied
+        own = [shown(axes[name]) if name in AXES else f"{name}={shown(axes[name])}" for name in names if name in axes]
+        parts = [*([row.plan.note] if row.plan.note else []), *own] or [f"{row.plan.method} on {row.plan.env}"]
+        return ", ".join([*parts, *([f"seeds {whole_ranges(row.plan.seeds)}"] if self.seeds_differ else [])])
+
+    @property
+    def seeds_differ(self) -> bool:
+        """Whether rows have different seeds."""
+        return len({row.plan.seeds for row in self.rows}) > 1
 
     @property
     def failures(self) -> str:
         """All failures in one message."""
         reasons = " ".join(f"{name}: {reason}" for name, reason in self.failed.items())
         number = len(self.failed)
-        return f"{number} training{'' if number == 1 else 's'} failed; the others are done. {reasons}"
+        return visible(f"{number} training{'' if number == 1 else 's'} failed; the others are done. {reasons}", 5000)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -106,6 +109,7 @@ class Sweep(Shown):
     def to_frame(self) -> Frame:
         """A line for every row: what differs, reward, bias, limit, each with its interval; None where unknown."""
         names = list(dict.fromkeys(name for row in self.rows for name in row.plan.axes))
+        kinds: dict[str, type] = {name: self._kind(name) for name in names}
         lines = []
         for row in self.rows:
             result, axes = row.result, row.plan.axes
@@ -122,22 +126,27 @@ class Sweep(Shown):
                 "best_reward": None if row.best is None else row.best.reward,
             }
             words = {
-                **{name: shown(axes[name]) if name in axes else None for name in names},
                 "note": row.plan.note or None,
                 "limit": None if result is None or result.limit is None else result.limit.verdict,
             }
-            lines.append({**words, **numbers, "seeds": len(row.plan.seeds), "done": row.done})
-        kinds: dict[str, type] = {**dict.fromkeys([*names, "note", "limit"], str)}
+            own = {name: axes.get(name) if kinds[name] is float else _text(axes.get(name)) for name in names}
+            lines.append({**own, **words, **numbers, "seeds": len(row.plan.seeds), "done": row.done})
         floats = ("reward", "reward_low", "reward_high", "bias", "bias_low", "bias_high", "best_reward")
-        return Frame.of_rows(lines, {**kinds, **dict.fromkeys(floats, float), "seeds": int, "done": int})
+        kinds |= dict.fromkeys(("note", "limit"), str) | dict.fromkeys(floats, float) | {"seeds": int, "done": int}
+        return Frame.of_rows(lines, kinds)
 
     def to_csv(self) -> str:
         """The lines of `to_frame` as CSV."""
         frame, text = self.to_frame(), io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(list(frame))
-        writer.writerows(zip(*frame.columns.values(), strict=True))
+        writer.writerows(map(_cell, line) for line in zip(*frame.columns.values(), strict=True))
         return text.getvalue()
+
+    def _kind(self, name: str) -> type:
+        """Of a column: numbers, if every row that has it has a number."""
+        values = [row.plan.axes[name] for row in self.rows if name in row.plan.axes]
+        return float if all(isinstance(x, int | float) and not isinstance(x, bool) for x in values) else str
 
     def __rich__(self) -> "RenderableType":
         """The table for a rich console."""
@@ -150,7 +159,16 @@ class Sweep(Shown):
 
 def shown(value: Any) -> str:
     """A value as a plan has it: 0.05, [64, 64], lending."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.10g}" if isinstance(value, float) else visible(str(value), 200)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _cell(value: Any) -> Any:
+    """A value for a spreadsheet, which would take a text that begins like a formula for one."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def sweep(
@@ -168,8 +186,9 @@ def sweep(
         study = elbert.sweep(env=["lending", "attention-harder"], max_bias=[0.02, 0.05], seeds=3, out="limits")
         print(study)
 
-    What is done is not done again: a sweep that was stopped, killed, or given more values goes on in its folder. On
-    the same kind of machine, a plan gives the same policies to the bit, however many workers or nodes train them.
+    What is done is not done again: a sweep that was stopped or killed goes on in its folder, and so does one that was
+    given more environments, methods or settings. On the same kind of machine, a plan gives the same policies to the
+    bit, however many workers or nodes train them.
 
     Args:
         plan: path of a TOML file (docs/howto/sweep.md), a grid, or a list of grids.
@@ -183,9 +202,15 @@ def sweep(
             values; a value that is a list stands in a list: hidden=[[64, 64]].
     """
     whole = plan_from(plan, **grid)
-    folder = as_path(out if out is not None else whole.title or "sweep", "out")
+    folder = folder_of(whole) if out is None else as_path(out, "out")
     with watched(progress, whole.title or "sweep") as tell:
         return do_sweep(whole, folder, workers=workers, ray=ray, store=open_store(store), progress=tell)
+
+
+def folder_of(plan: Plan) -> Path:
+    """The folder of a study whose folder nobody named: called as the study is, as far as a folder can be."""
+    name = re.sub(r"[^\w .-]+", "-", plan.title).strip(" .-")[:100]
+    return Path(name or "sweep")
 
 
 def open_engine(workers: int | None, ray: str | None, cores: int) -> "AbstractContextManager[Engine]":
@@ -199,10 +224,10 @@ def open_engine(workers: int | None, ray: str | None, cores: int) -> "AbstractCo
 
 def do_sweep(plan: Plan, folder: Path, *, workers: int | None, ray: str | None, store: Store, progress: Tell) -> Sweep:
     """Do the trainings of a plan that are not done yet, and collect all results."""
-    search = Search.of(plan.search) if plan.search else None
+    search = search_of(plan)
     runs, failed, rows = folder / "runs", dict[str, str](), list(plan.rows)
-    _write_plan(folder, plan.title, rows)
     with open_engine(workers, ray, plan.cores) as engine:
+        _write_plan(folder, plan.title, rows)
         failed |= do_jobs(plan.jobs, runs, engine, store=store, progress=progress) if plan.jobs else {}
         if search is not None:
 
@@ -215,9 +240,20 @@ def do_sweep(plan: Plan, folder: Path, *, workers: int | None, ray: str | None, 
                 found = _row(row, runs)
                 return found.result if found.done == len(row.seeds) else None
 
-            rows += do_search(search, perform, read, SIDE_BY_SIDE)
-            _write_plan(folder, plan.title, rows)
+            def note(found: Sequence[PlanRow]) -> None:
+                _write_plan(folder, plan.title, [*plan.rows, *found])
+
+            rows += do_search(search, perform, read, note, plan.side_by_side)
     return Sweep(plan.title, folder, tuple(_row(row, runs) for row in rows), failed)
+
+
+def search_of(plan: Plan) -> Search | None:
+    """The search of a plan, checked; None where it has none."""
+    if not plan.search:
+        return None
+    search = Search.of(plan.search)
+    check_search(search, plan.side_by_side)
+    return search
 
 
 def _write_plan(folder: Path, title: str, rows: Sequence[PlanRow]) -> None:

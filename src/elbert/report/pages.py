@@ -28,7 +28,7 @@ from elbert.report.charts import (
 )
 from elbert.report.frontier import draw_frontier_line, highest_reward
 from elbert.report.style import GREY, draw_figure
-from elbert.tables import COLOURS, Column, Page, Table, Toned, columns, facts, interval, number, toned
+from elbert.tables import COLOURS, Column, Page, Table, Toned, columns, facts, interval, number, toned, whole_ranges
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,22 +59,11 @@ def runs_page(runs: Sequence[RunSummary]) -> Page:
         reward, bias = ("" if value is None else f"{number(value)}{mark}" for value in (run.reward, run.bias))
         at = "" if run.status in ("finished", "damaged") else f" at {run.iteration}/{run.iterations}"
         status = Toned(run.status + at, COLOURS.get(run.status, ""))
-        varied = coefficients_text(run.coefficients), _ranges(run.seeds)
+        varied = coefficients_text(run.coefficients), whole_ranges(run.seeds)
         rows.append((str(run.path), run.env, run.method, *varied, status, f"{run.seconds:.0f}", reward, bias))
     if any(run.reward is not None and not run.evaluated for run in runs):
         notes.append("* of the last rollout in training, not of an evaluation")
     return Page((Table(shown, tuple(rows)).brief(), *notes))
-
-
-def _ranges(seeds: Sequence[int]) -> str:
-    """Whole numbers, with those that follow one another as a range: "0-4, 7"."""
-    parts: list[list[int]] = []
-    for seed in seeds:
-        if parts and seed == parts[-1][-1] + 1:
-            parts[-1][1:] = [seed]
-        else:
-            parts.append([seed])
-    return ", ".join("-".join(map(str, part)) for part in parts)
 
 
 def result_page(result: Result) -> Page:

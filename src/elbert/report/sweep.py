@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elbert.errors import InvalidInputError
 from elbert.experiments.plan import Plan
 from elbert.experiments.sweep import Sweep, SweepRow, shown
 from elbert.files import write_json, write_whole
@@ -11,18 +12,24 @@ from elbert.report.charts import Point, draw_scatter, marks_explained, point_of
 from elbert.report.frontier import draw_frontier_line
 from elbert.report.pages import LEVELS, frontier_behind, side_by_side
 from elbert.report.style import draw_figure, figure_of
-from elbert.tables import Column, Page, Table, columns
+from elbert.tables import Column, Page, Table, columns, visible, whole_ranges
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS_IN_A_ROW = 2
+MOST_NAMED = 12
+"""Points that a legend names; the table has all of them."""
 
 
 def sweep_page(sweep: Sweep) -> Page:
     """All rows, and what they have in common."""
-    failed = [f"Failed: {name}: {reason}" for name, reason in sweep.failed.items()]
-    return Page((f"# {sweep.title or 'Sweep'}", _common(sweep), sweep_table(sweep).brief(), *failed))
+    failed = [f"Failed: {name}: {visible(reason, 1000)}" for name, reason in sweep.failed.items()]
+    return Page((_head(sweep.title), _common(sweep), sweep_table(sweep).brief(), *failed))
+
+
+def _head(title: str) -> str:
+    return f"# {visible(title, 200) or 'Sweep'}"
 
 
 def _common(sweep: Sweep) -> str:
@@ -30,7 +37,7 @@ def _common(sweep: Sweep) -> str:
     axes = sweep.rows[0].plan.axes if sweep.rows else {}
     same = [f"{name} {shown(value)}" for name, value in axes.items() if name not in sweep.varied]
     done, seeds = sum(row.done for row in sweep.rows), sum(len(row.plan.seeds) for row in sweep.rows)
-    return f"{done} of {seeds} policies are done. The same for all: {', '.join(same)}."
+    return f"{done} of {seeds} policies are done." + (f" The same for all: {', '.join(same)}." if same else "")
 
 
 def sweep_table(sweep: Sweep) -> Table:
@@ -38,7 +45,10 @@ def sweep_table(sweep: Sweep) -> Table:
     names = sweep.varied
     noted = any(row.plan.note for row in sweep.rows)
     heads = [*(["search"] if noted else []), *names]
-    rows = tuple((*([row.plan.note] if noted else []), *_own(row, names), *_levels(row)) for row in sweep.rows)
+    rows = tuple(
+        (*([row.plan.note] if noted else []), *_own(row, names), _seeds(row, named=sweep.seeds_differ), *_levels(row))
+        for row in sweep.rows
+    )
     return Table((*columns(*heads, folds=True), Column("seeds", right=True), *LEVELS), rows)
 
 
@@ -47,12 +57,17 @@ def _own(row: SweepRow, names: list[str]) -> tuple[str, ...]:
     return tuple(shown(axes[name]) if name in axes else "" for name in names)
 
 
-def _levels(row: SweepRow) -> tuple[str, ...]:
+def _seeds(row: SweepRow, *, named: bool) -> str:
+    """How many seeds there are, or which; and how many are done, if not all are."""
     asked = len(row.plan.seeds)
-    seeds = str(asked) if row.done == asked else f"{row.done} of {asked}"
+    which = whole_ranges(row.plan.seeds) if named else str(asked)
+    return which if row.done == asked else f"{row.done} of {which}"
+
+
+def _levels(row: SweepRow) -> tuple[str, ...]:
     if row.result is None:
-        return (seeds, "not there", *[""] * (len(LEVELS) - 1))
-    return (seeds, *side_by_side(row.result, row.best))
+        return ("not there", *[""] * (len(LEVELS) - 1))
+    return side_by_side(row.result, row.best)
 
 
 def plan_page(plan: Plan, finished: int) -> Page:
@@ -64,10 +79,12 @@ def plan_page(plan: Plan, finished: int) -> Page:
     )
     table = Table((*heads, *columns("policies", "steps", right=True)), rows)
     number, policies = len(plan.jobs), sum(len(job.request.members) for job in plan.jobs)
-    said = f"{number} trainings of {policies} policies for {len(plan.rows)} rows; {finished} are done."
+    said = (
+        f"Trainings: {number}, of which {finished} are done. Policies: {policies}. Rows of the table: {len(plan.rows)}."
+    )
     if plan.search:
         said += " The search adds its own, one batch after the other."
-    return Page((f"# {plan.title or 'Plan'}", table, said))
+    return Page((_head(plan.title), table, said))
 
 
 def points_by_env(sweep: Sweep) -> dict[str, list[tuple[SweepRow, Point]]]:
@@ -96,7 +113,13 @@ def draw_sweep(figure: "Figure", sweep: Sweep) -> None:
         if best is not None:
             draw_frontier_line(axes, best)
         axes.set_title(env)
-        axes.legend(fontsize=7, title=marks_explained(points), title_fontsize=7)
+        handles, labels = axes.get_legend_handles_labels()
+        if len(labels) > MOST_NAMED:
+            handles, labels = (
+                handles[:MOST_NAMED],
+                [*labels[: MOST_NAMED - 1], f"and {len(labels) - MOST_NAMED + 1} more"],
+            )
+        axes.legend(handles, labels, fontsize=7, title=marks_explained(points), title_fontsize=7)
 
 
 def _size(sweep: Sweep) -> tuple[float, float]:
@@ -107,6 +130,8 @@ def _size(sweep: Sweep) -> tuple[float, float]:
 
 def plot_sweep(sweep: Sweep) -> "Figure":
     """The figure of `Sweep.plot`."""
+    if not points_by_env(sweep):
+        raise InvalidInputError("No row of this sweep is done, or no bias is known: there is nothing to draw yet.")
     return figure_of(lambda figure: draw_sweep(figure, sweep), _size(sweep))
 
 
@@ -114,7 +139,7 @@ def write_sweep(sweep: Sweep) -> list[Path]:
     """Write a page, the table (Markdown, CSV, JSON) and the figure (PNG, SVG) into the study's folder."""
     folder = sweep.folder
     page, table, lines, data = (folder / f"sweep.{ending}" for ending in ("html", "md", "csv", "json"))
-    text = Page((f"# {sweep.title or 'Sweep'}", _common(sweep), sweep_table(sweep)))
+    text = Page((_head(sweep.title), _common(sweep), sweep_table(sweep)))
     write_whole(table, text.to_markdown())
     write_whole(lines, sweep.to_csv())
     write_json(data, sweep.to_dict())
