@@ -103,14 +103,14 @@ def measure_tasks(engine: Engine, name: str) -> None:
 
 def measure_throughput(folder: Path) -> None:
     """The same trainings with one worker and with two, after one call that compiles; then those that are done."""
-    grid = {"env": "infectious", "method": "g-ppo", "seeds": 8, "side_by_side": 1, **SMALL, "steps": 4 * 64 * 400}
+    grid = {"env": "infectious", "method": "g-ppo", "seeds": 24, "side_by_side": 1, **SMALL, "steps": 4 * 64 * 400}
     spent = {}
     elbert.sweep(grid | {"seeds": [99]}, out=folder / "first", workers=1, progress=None)
     for workers in (1, 2):
         out = folder / f"workers-{workers}"
         spent[workers] = seconds_of(lambda o=out, w=workers: elbert.sweep(grid, out=o, workers=w, progress=None))
         inside = sum(RunFolder(run).manifest["seconds"] for run in sorted((out / "runs").iterdir()))
-        print(f"8 trainings, workers={workers}: {spent[workers]:.1f} s, of which {inside:.1f} s in iterations")
+        print(f"24 trainings, workers={workers}: {spent[workers]:.1f} s, of which {inside:.1f} s in iterations")
     again = seconds_of(lambda: elbert.sweep(grid, out=folder / "workers-2", workers=2, progress=None))
     print(f"two workers: {spent[1] / spent[2]:.2f} times as fast as one; all done already: {again:.2f} s")
 
