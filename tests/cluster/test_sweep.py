@@ -25,6 +25,8 @@ SMALL = {"copies": 4, "rollout": 32, "minibatch": 64, "hidden": [[4]], "epochs":
 LONG = {**SMALL, "steps": 4 * 32 * 60}
 """More than six seconds with the pause of the cluster's workers: a kill can hit the middle."""
 PATIENCE = 300.0
+SEEDS = int(os.environ.get("ELBERT_TEST_SEEDS", "2"))
+"""Of each of two methods; a longer record takes more."""
 
 
 def plan_of(folder, *grids):
@@ -135,9 +137,9 @@ def parent(process):
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
-    """Four trainings of some seconds."""
+    """Trainings of some seconds, four unless more are asked for."""
     methods = {"elbert-po": {"alpha": 10.0}, "g-ppo": {}}
-    world = {"env": "tests.cluster.worlds:coin", "seeds": 2, **LONG}
+    world = {"env": "tests.cluster.worlds:coin", "seeds": SEEDS, **LONG}
     grids = [{"method": name, **world, **more} for name, more in methods.items()]
     return plan_of(tmp_path_factory.mktemp("plan"), *grids)
 
@@ -204,7 +206,7 @@ def test_a_dying_worker_node_and_driver_cost_no_more_than_time(cluster, plan, un
 
     code, _, messages = finish(start(*arguments))
     assert code == 0, messages
-    assert_same_agents(tmp_path / "out", undisturbed, 4)
+    assert_same_agents(tmp_path / "out", undisturbed, 2 * SEEDS)
     for run, lines in kept.items():
         assert recorded(run, len(lines) - 1) == lines, "it began anew"
 
@@ -217,7 +219,7 @@ def test_nodes_that_share_no_folder_keep_runs_in_a_store(cluster, plan, undistur
     os.kill(at["process"], signal.SIGKILL)
     code, _, messages = finish(driver)
     assert code == 0, messages
-    assert_same_agents(tmp_path / "out", undisturbed, 4)
+    assert_same_agents(tmp_path / "out", undisturbed, 2 * SEEDS)
     assert recorded(tmp_path / "out" / "runs" / run.name, at["iteration"]) == lines, "it began anew"
     assert not list(tmp_path.glob("out/runs/*/checkpoints")), "only a training needs them"
 
@@ -237,7 +239,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(cluster, plan, undisturbed, s
     with pytest.MonkeyPatch.context() as patch:  # anywhere: without Ray, too
         patch.chdir(ROOT)
         assert not elbert.sweep(plan, out=tmp_path / "out", workers=2, progress=None).failed
-    assert_same_agents(tmp_path / "out", undisturbed, 4)
+    assert_same_agents(tmp_path / "out", undisturbed, 2 * SEEDS)
     assert all(recorded(run, len(lines) - 1) == lines for run, lines in kept.items())
 
 

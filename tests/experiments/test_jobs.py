@@ -228,6 +228,7 @@ def test_time_left_leaves_out_what_was_done_before(tmp_path, monkeypatch):
 
     store = Known()
     looks = jobs._Looks(store, tmp_path, ["a", "b"])
+    assert looks.running(()) == {"a": 0.5, "b": 0.0}
     assert looks.seconds_left(0.5, 2) is None
     clock[0] = 10.0
     store.parts = {"a": 0.75, "b": 0.25}
@@ -235,6 +236,26 @@ def test_time_left_leaves_out_what_was_done_before(tmp_path, monkeypatch):
     assert done == 1.0
     assert looks.seconds_left(done, 2) == pytest.approx(20.0), "half a training in 10 s, one is left"
     assert looks.running({"a"}) == {"b": 0.25}
+
+
+def test_looking_at_many_trainings_is_done_in_turns(tmp_path, monkeypatch):
+    """A store that takes 0.6 s for each: red if one look would go through all of them."""
+    clock, asked = [0.0], []
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: clock[0])
+
+    class Slow:
+        def manifest(self, name, folder):
+            clock[0] += 0.6
+            asked.append(name)
+            return {"iteration": 1, "iterations": 2}
+
+    looks = jobs._Looks(Slow(), tmp_path, list("abcd"))
+    assert looks.running(()) == {"a": 0.5, "b": 0.5}
+    clock[0] += 10.0
+    assert len(looks.running(())) == 2, "1.2 s may be spent every 24 s"
+    clock[0] += 20.0
+    assert set(looks.running({"c"})) == {"a", "b", "d"}
+    assert asked == ["a", "b", "d", "a"]
 
 
 def test_cores_are_shared_out(tmp_path):

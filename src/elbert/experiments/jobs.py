@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from collections import deque
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
@@ -32,6 +33,7 @@ QUICK_STEPS = 0.4  # part of the preset's steps that a quick picture takes
 ENOUGH = 0.05  # of a training, before the time left is estimated
 MOST_SHOWN = 8  # trainings whose progress is named
 LOOKING = 0.05  # part of the time that may be spent on looking how far trainings are
+LONGEST_LOOK = 1.0  # seconds: with a store, every training that is looked at is a request
 
 
 @dataclass(frozen=True)
@@ -251,20 +253,29 @@ def _is_done(store: Store, name: str, folder: Path) -> bool:
 
 
 class _Looks:
-    """How far the trainings of a folder are; where looking takes long, it is done less often."""
+    """How far the trainings of a folder are; where looking takes long, it is done in turns and less often."""
 
     def __init__(self, store: Store, folder: Path, names: Sequence[str]) -> None:
-        self.store, self.folder, self.names = store, folder, names
+        self.store, self.folder = store, folder
         self.begun = time.monotonic()
-        self._next, self._parts = 0.0, dict[str, float]()
-        self.at_first = sum(self.running(()).values())  # what an earlier call had done took no time of this one
+        self._turns, self._next = deque(names), 0.0
+        self._parts: dict[str, float] = {}
+        self._before: dict[str, float] = {}  # what an earlier call had done of each, as far as it was looked at
 
     def running(self, ended: Collection[str]) -> dict[str, float]:
-        """Of each training that began and has not ended, the part that is done."""
+        """Of each training that began and has not ended, the part that was done when it was last looked at."""
         now = time.monotonic()
         if now >= self._next:
-            parts = {name: self._part(name) for name in self.names if name not in ended}
-            self._parts = {name: part for name, part in parts.items() if part is not None}
+            for _ in range(len(self._turns)):
+                name = self._turns.popleft()
+                if name in ended:
+                    continue
+                self._turns.append(name)
+                if (part := self._part(name)) is not None:
+                    self._parts[name] = part
+                self._before.setdefault(name, part or 0.0)
+                if time.monotonic() - now > LONGEST_LOOK:
+                    break
             self._next = time.monotonic() + (time.monotonic() - now) / LOOKING
         return {name: part for name, part in self._parts.items() if name not in ended}
 
@@ -277,5 +288,5 @@ class _Looks:
 
     def seconds_left(self, done: float, total: int) -> float | None:
         """From what was done since the beginning; None if that is too little to tell."""
-        new = done - self.at_first
+        new = done - sum(self._before.values())
         return (time.monotonic() - self.begun) / new * (total - done) if new > ENOUGH else None
