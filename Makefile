@@ -8,6 +8,9 @@
 #   make bench  measurements that take minutes
 #   make reproduce  the paper's experiments, all of them: hours; REPRODUCE='main --quick' gives a first picture
 
+# Programs are started often: without kept bytecode each of them takes three times as long to begin.
+export PYTHONDONTWRITEBYTECODE =
+
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin

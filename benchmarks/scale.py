@@ -6,6 +6,7 @@ PART is plan, tasks, throughput, files or record. With --ray, three nodes of one
 tasks are then also Ray's, and the record compares 24 trainings on the nodes with the same ones in processes, to the
 bit. Times are of one run: note what else the machine does.
 """
+# pyright: reportMissingImports=false
 
 import argparse
 import os

@@ -4,6 +4,7 @@ Ray starts nodes by forking, which a process with JAX's threads must not do. The
 and the process of each node that may die; a line with one of them kills that node and starts another. It ends with its
 standard input.
 """
+# pyright: reportMissingImports=false
 
 import json
 import sys

@@ -8,6 +8,7 @@ report.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from elbert.checks import as_seed, as_whole
@@ -187,7 +188,7 @@ def _suggested(trial: Any, name: str, entry: Mapping[str, Any]) -> Any:
 
 def _imported() -> Any:
     try:
-        import optuna
+        optuna = import_module("optuna")
     except ImportError as error:
         raise ElbertError("A search needs Optuna. Install it: pip install 'elbert[search]'.") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
