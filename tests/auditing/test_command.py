@@ -36,6 +36,7 @@ def test_the_exit_code_is_the_verdict(log, limit, code, words):
     assert words in done.stdout
 
 
+@pytest.mark.slow
 def test_beyond_the_limit_in_a_process_of_its_own(tmp_path):
     asked = ["--time", "date", "--group", "group", "--decision", "approved", "--max-bias", "0.05"]
     done = cli_apart("audit", str(EXAMPLE), *asked, "--unit", "officer", "--out", str(tmp_path / "out"))

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SMALL = ["--set", "minibatch=60", "--set", "hidden=[4]", "--set", "epochs=1"]
 
 
+@pytest.mark.slow
 def test_the_commands_from_training_to_comparison(tmp_path):
     train = ["train", "infectious", "--steps", "1920", "--set", "copies=4", "--set", "rollout=60", *SMALL]
     done = cli(*train, cwd=tmp_path)

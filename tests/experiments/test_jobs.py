@@ -46,6 +46,7 @@ def test_a_job_is_a_training_with_its_evaluation_by_coefficient(tmp_path):
     assert not finished(RunFolder(tmp_path / several.name)), "an evaluation is missing"
 
 
+@pytest.mark.slow
 def test_an_environment_of_your_own_is_evaluated_where_it_was_trained(tmp_path):
     own = Job(
         clinic,
