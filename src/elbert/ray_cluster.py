@@ -43,7 +43,7 @@ def connected(address: str) -> Iterator[Any]:
     if place is None and address not in (LOCAL, "auto"):
         raise InvalidInputError(
             f"ray is {address!r}. Give 'local' (a Ray on this machine), 'auto' (the cluster that this machine is part "
-            "of) or the address of a cluster, such as 10.0.0.5:6379."
+            "of) or the address of a cluster, such as head-node:6379."
         )
     ray = _imported()
     if ray.is_initialized():
