@@ -28,6 +28,7 @@ def test_training_under_a_limit_and_its_cache(tmp_path):
     first, compiled = train("first")
     again, both = train("again")
     assert first == again
-    assert compiled, "what takes its time to compile is kept"
-    assert len(both) < 1.5 * len(compiled), "and found again, but for what took a little longer this time"
+    iterations = [{name for name in names if "iteration" in name} for names in (compiled, both)]
+    assert iterations[0], "what takes its time to compile is kept"
+    assert iterations[0] == iterations[1], "and found again; what takes half a second may be kept now or later"
     assert first["limit"]["max_bias"] == 0.1
