@@ -108,6 +108,12 @@ def test_jobs_travel_without_what_follows_from_them():
     assert pickle.loads(pickle.dumps(job)).name == name  # noqa: S301
 
 
+def test_folders_have_names_that_a_disk_takes():
+    long = Job(clinic, "g-ppo", label=f"somewhere/{'x' * 500}/../{'y' * 500} $(rm):make")
+    assert len(long.name) < 150
+    assert not set(long.name) & set("/. $():")
+
+
 def test_identities_tell_things_apart():
     from elbert import make_world
 

@@ -105,8 +105,9 @@ class Job:
         content |= {"cores": self.cores} if self.cores != 1 else {}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=identity).encode()).hexdigest()
         last = self.env_name.rpartition("/")[2]
-        readable = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in last)
-        return f"{readable}-{self.method_name}-{digest[:10]}"
+        words = f"{last[:60]}-{self.method_name[:60]}"
+        readable = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in words)
+        return f"{readable}-{digest[:10]}"
 
 
 def finished(run: RunFolder) -> bool:
