@@ -24,6 +24,9 @@ ArrayLike: TypeAlias = Array | list[Any] | tuple[Any, ...] | float
 SUPPLY_TOLERANCE = 1e-6
 """Relative room for rounding when supply is compared with demand."""
 
+FEW = 64
+"""Numbers that Python adds up sooner than NumPy begins to."""
+
 
 def namespace(*arrays: Any) -> ModuleType:
     """`jax.numpy` if any of the arrays is JAX's, else `numpy`. Imports JAX only if the caller already has."""
@@ -62,6 +65,8 @@ def as_pair(supply: Any, demand: Any, *, bounded: bool = False) -> tuple[Any, An
 
     With `bounded`, supply may not exceed demand, as for a share of the people who were due.
     """
+    if not bounded and (pair := _plain_pair(supply, demand)) is not None:
+        return pair
     supply, demand = as_array(supply, "supply"), as_array(demand, "demand")
     xp = namespace(supply, demand)
     supply, demand = xp.asarray(supply), xp.asarray(demand)
@@ -77,6 +82,19 @@ def as_pair(supply: Any, demand: Any, *, bounded: bool = False) -> tuple[Any, An
     if has_values(supply, demand):
         check_amounts(np.asarray(supply), np.asarray(demand), bounded=bounded)
     return supply, demand
+
+
+def _plain_pair(supply: Any, demand: Any) -> tuple[Any, Any] | None:
+    """`as_pair` of what needs no message, at a fraction of its time; None where something else must look closer."""
+    if not type(supply) is type(demand) is np.ndarray or supply.shape != demand.shape or not supply.ndim:
+        return None
+    if not supply.size or supply.dtype.kind not in "biuf" or demand.dtype.kind not in "biuf":
+        return None
+    both = np.array((supply, demand), float)
+    numbers = both.ravel().tolist() if both.size <= FEW else (both.min(), both.max())
+    if min(numbers) >= 0 and sum(numbers) < np.inf:  # false for NaN: it is in the sum
+        return both[0], both[1]
+    return None
 
 
 def check_amounts(supply: np.ndarray[Any, Any], demand: np.ndarray[Any, Any], *, bounded: bool) -> None:
