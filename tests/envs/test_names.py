@@ -1,5 +1,5 @@
 """Names of groups, rates and notions: who says them, who is believed, and what does not fit."""
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 
 import gymnasium
 import numpy as np
@@ -7,9 +7,9 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 import elbert
-from elbert.envs import WorldEnv, WorldVectorEnv
+from elbert.envs import Attention, Parts, WorldEnv, WorldVectorEnv
 from elbert.envs.gym_infos import VectorSteps
-from elbert.envs.gym_names import names_of
+from elbert.envs.gym_names import names_of, parts_of
 from elbert.errors import InvalidInputError
 from tests.envs.own import Clinic, Coin, Counter, Flawed
 
@@ -40,6 +40,21 @@ def test_the_outermost_wrapper_is_believed():
     assert names_of(named, 1, 3).groups == ("a", "b", "c")
     vector = elbert.NotionVectorWrapper(SyncVectorEnv([Counter]), "demographic-parity", group_names=["x", "y"])
     assert names_of(vector, 1, 2)[:2] == (("acceptance rate",), ("x", "y"))
+
+
+def test_parts_are_those_of_the_outermost_wrapper_that_has_some():
+    env = Clinic()
+    assert parts_of(env) is None
+    env.parts = ["left leg", "right leg"]  # of a user who means something else by it
+    assert parts_of(env) is None
+    env.parts = Parts([[0], [1], [2]])
+    wrapped = gymnasium.wrappers.TimeLimit(env, 4)
+    assert parts_of(SyncVectorEnv([lambda: wrapped])) is env.parts
+    wrapped.parts = Parts([[0], [1]])
+    assert parts_of(SyncVectorEnv([lambda: wrapped])) is wrapped.parts
+    world = Attention()
+    for of_world in (WorldEnv(world), WorldVectorEnv(world, 2)):
+        assert parts_of(of_world) == world.parts
 
 
 def test_worlds_say_their_names():

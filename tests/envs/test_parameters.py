@@ -69,6 +69,7 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         ),
         (lambda: worlds.Infectious(first_case=34), "people are numbered 0 to 33"),
         (lambda: worlds.Infectious(first_case=-1), "first_case is -1"),
+        (lambda: worlds.Infectious(first_cases=35), "first_cases is 35. Give a number of people from 1 to 34"),
         (lambda: worlds.Infectious(burn_in=-1), "burn_in is -1"),
         (lambda: worlds.Infectious(doses=0), "doses is 0"),
         (lambda: worlds.Infectious(graph=[(0, 1)]), "has no groups"),

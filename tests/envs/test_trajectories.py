@@ -210,6 +210,16 @@ class TestInfectious:
         assert state.health.tolist() == [INFECTED, INFECTED, INFECTED, SUSCEPTIBLE]
         assert int(state.time) == 0
 
+    @pytest.mark.parametrize("first_case", [None, 2])
+    def test_several_first_cases_are_different_people_and_anyone(self, first_case):
+        world = self.world(first_case=first_case, first_cases=2, burn_in=0)
+        health = jax.vmap(lambda key: world.reset(key)[0].health)(jax.random.split(KEY, 400))
+        infected = np.asarray(health == INFECTED)
+        assert (infected.sum(axis=1) == 2).all()
+        shares = infected.mean(axis=0)
+        expected = [0.5] * 4 if first_case is None else [1 / 3, 1 / 3, 1, 1 / 3]
+        assert np.allclose(shares, expected, atol=0.11), shares
+
     def test_a_random_first_case_may_be_anyone(self):
         world = self.world(first_case=None)
         health = jax.vmap(lambda key: world.reset(key)[0].health)(jax.random.split(KEY, 400))

@@ -1,9 +1,11 @@
 """Rules act as they say, and no simulated policy lies above the frontier."""
 
+import jax
 import numpy as np
 import pytest
 
 from elbert.envs.attention import Attention
+from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at
@@ -69,6 +71,15 @@ def test_vaccinating_helps_and_the_seed_decides():
     intervals = [one.to_dict()["reward"]["ci"] for one in found]
     assert intervals[0][1] < intervals[1][0]
     assert get_rule("rule:infectious/nobody").evaluate(500).to_dict() == found[0].to_dict()
+
+
+def test_several_doses_go_to_the_susceptible_with_the_most_neighbours():
+    world = Infectious(graph=[(0, 1), (0, 2), (0, 3), (1, 2)], groups=[0, 0, 1, 1], doses=3, first_case=0, burn_in=0)
+    act = get_rule("rule:infectious/degree").policy.make(world)
+    state, _ = world.reset(jax.random.key(0))
+    assert act(jax.random.key(0), state).tolist() == [1, 2, 3]
+    recovered = state._replace(health=state.health.at[1].set(2))
+    assert act(jax.random.key(0), recovered).tolist() == [2, 3, 4], "the last dose goes to nobody"
 
 
 def test_wrong_names_and_settings_are_refused():

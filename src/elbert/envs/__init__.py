@@ -15,6 +15,7 @@ from elbert.envs.gym_wrappers import (
 from elbert.envs.infectious import DOSES_PER_INFECTION, INFECTED, RECOVERED, SUSCEPTIBLE, Infectious, InfectiousState
 from elbert.envs.lending import Lending, LendingState
 from elbert.envs.parameters import plain_parameters
+from elbert.envs.parts import Parts
 from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, find_world, get_entry, make_world, register
 from elbert.envs.world import TimeStep, World
 
@@ -36,6 +37,7 @@ __all__ = [
     "NotionVectorWrapper",
     "NotionWrapper",
     "Parameter",
+    "Parts",
     "ResetNeededError",
     "SupplyDemandVectorWrapper",
     "SupplyDemandWrapper",

@@ -18,6 +18,7 @@ import numpy as np
 
 from elbert.checks import as_whole
 from elbert.envs.parameters import Number, Numbers, as_count, as_float, as_row
+from elbert.envs.parts import Parts
 from elbert.envs.poisson import poisson
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError
@@ -108,6 +109,13 @@ class Attention(World, static=("history",)):
     def action_space(self) -> gymnasium.spaces.Box:
         """One number per site; what lies outside is clipped."""
         return gymnasium.spaces.Box(-LOGIT_LIMIT, LOGIT_LIMIT, (self.groups,), np.float32)
+
+    @property
+    def parts(self) -> Parts:
+        """The sites, each with its part of every remembered step."""
+        observed = np.arange(self.history * 4 * self.groups).reshape(-1, self.groups).T
+        known = np.stack([np.asarray(x) for x in (self.initial_rates, self.fall, self.growth)], axis=1)
+        return Parts(observed, features=known, group=np.arange(self.groups))
 
     def reset(self, key: jax.Array) -> tuple[AttentionState, jax.Array]:
         """Initial rates, nothing remembered. Nothing here is random; the key is taken for the contract's sake."""

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from elbert.checks import as_seed, as_whole
 from elbert.envs.gym_env import WorldEnv
 from elbert.envs.gym_infos import VectorSteps
-from elbert.envs.gym_names import Names, names_of
+from elbert.envs.gym_names import Names, names_of, parts_of
 from elbert.envs.gym_returns import KEYS, EnvCheckError, StrictEnv, as_float32, check_finite
 from elbert.envs.registry import find_world
 from elbert.envs.world import World
@@ -106,7 +106,10 @@ def _report(env: Any, steps: int, seed: int) -> EnvReport:
         check_finite(as_float32(total)[None], f"total {key}")
     criteria, groups = totals["supply"].shape
     in_place = strict is not None and strict.changed_in_place
-    notes = tuple(_notes(**totals, episodes=episodes, steps=made, in_place=in_place))
+    parts = parts_of(env)
+    space = env.single_observation_space if isinstance(env, gymnasium.vector.VectorEnv) else env.observation_space
+    misfit = "" if parts is None else parts.misfit(int(gymnasium.spaces.flatdim(space)), groups)
+    notes = tuple(_notes(**totals, episodes=episodes, steps=made, in_place=in_place) + [misfit] * bool(misfit))
     return EnvReport(
         copies, criteria, groups, made, episodes, **totals, notes=notes, names=names_of(env, criteria, groups)
     )

@@ -31,11 +31,12 @@ class ResetNeededError(ElbertError, gymnasium.error.ResetNeeded):
 
 
 class _Named:
-    """What the environments of a world say about their benefits, for `gym_names`."""
+    """What the environments of a world say about their benefits and parts, for `gym_names`."""
 
     world: World
     notion = property(lambda self: self.world.benefit, doc="The notion that says what supply and demand are.")
     group_names = property(lambda self: self.world.group_names, doc="What the groups are called, if they have names.")
+    parts = property(lambda self: self.world.parts, doc="The like parts that the problem is made of, if any.")
 
 
 class WorldVectorEnv(_Named, gymnasium.vector.VectorEnv[np.ndarray, Any, np.ndarray]):

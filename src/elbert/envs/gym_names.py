@@ -1,11 +1,13 @@
-"""What an environment calls its benefits: the names of its groups, its notion of fairness, the names of its rates.
+"""What an environment says of itself: the names of its groups and rates, its notion of fairness, its parts.
 
 Any environment, or any of its wrappers, may have the attributes `group_names` (a list of text), `notion` (a `Notion` or
-its name) and `criteria` (a list of text: what each rate is called, where there is no notion that says it).
+its name), `criteria` (a list of text: what each rate is called, where there is no notion that says it) and `parts` (a
+`Parts`: which numbers of its observation belong together).
 """
 
 from typing import Any, NamedTuple
 
+from elbert.envs.parts import Parts
 from elbert.errors import InvalidInputError
 from elbert.fairness.episode_totals import as_names
 from elbert.fairness.notions import Notion, get_notion
@@ -38,6 +40,12 @@ def names_of(env: Any, criteria: int, groups: int) -> Names:
         groups=None if called is None else as_names(called, groups, "group_names"),
         notion=notion,
     )
+
+
+def parts_of(env: Any) -> Parts | None:
+    """The parts that a Gymnasium environment declares; whether they fit is asked where a policy scores them."""
+    parts = _declared(env, "parts")
+    return parts if isinstance(parts, Parts) else None  # an attribute of this name may be anything
 
 
 def _declared(env: Any, name: str) -> Any:

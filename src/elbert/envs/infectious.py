@@ -19,6 +19,7 @@ import numpy as np
 from elbert.checks import as_whole
 from elbert.envs.graphs import GraphLike, GroupsLike, as_network
 from elbert.envs.parameters import Number, as_count, as_probability, stored
+from elbert.envs.parts import Parts
 from elbert.envs.world import TimeStep, World
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.fairness.notions import Criterion, Notion
@@ -43,7 +44,7 @@ class InfectiousState(NamedTuple):
     time: jax.Array  # []
 
 
-class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "group_count")):
+class Infectious(World, static=("supply", "first_case", "first_cases", "burn_in", "doses", "group_count")):
     """The infectious-disease world. Action i vaccinates person i, the last action nobody; with several doses, a row."""
 
     infection: jax.Array  # []
@@ -55,6 +56,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
     contacts: tuple[jax.Array, jax.Array] | None  # ([2 edges] of whom, [2 edges] neighbour) sorted, for large ones
     supply: Literal["published", "effective"]
     first_case: int | None
+    first_cases: int
     burn_in: int
     doses: int
     group_count: int
@@ -71,6 +73,7 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
             Literal["published", "effective"], "published: every dose; effective: doses that changed a state"
         ] = "published",
         first_case: Annotated[int | None, "who is infected at reset; none: a random person (text)"] = 0,
+        first_cases: Annotated[int, "people infected at reset; all but first_case are random"] = 1,
         burn_in: Annotated[int, "changes before the episode starts, counted in nothing (text: 0)"] = 1,
         doses: Annotated[int, "doses per step"] = 1,
         horizon: Annotated[Number, "steps per episode"] = 20,
@@ -90,6 +93,8 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
         if first_case is not None and as_whole(first_case, "first_case", "a person's number", low=0) >= people:
             raise InvalidInputError(f"first_case is {first_case}, but people are numbered 0 to {people - 1}.")
         self.first_case = first_case if first_case is None else int(first_case)
+        need = f"a number of people from 1 to {people}"
+        self.first_cases = as_whole(first_cases, "first_cases", need, low=1, high=people)
         self.burn_in = as_whole(burn_in, "burn_in", "a whole number of changes, 0 or more", low=0)
         self.doses = as_whole(doses, "doses", "a whole number of doses, at least 1", low=1)
 
@@ -121,13 +126,19 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
             return gymnasium.spaces.Discrete(choices)
         return gymnasium.spaces.MultiDiscrete([choices] * self.doses)
 
+    @property
+    def parts(self) -> Parts:
+        """The people, with their health, group and number of neighbours, and who knows whom."""
+        edges, group = self.edges(), np.asarray(self.group)
+        degree = np.bincount(edges.reshape(-1), minlength=self.people)
+        known = np.column_stack([np.log1p(degree), group[:, None] == np.arange(self.groups)[None]])
+        places = np.arange(3 * self.people).reshape(-1, 3)
+        return Parts(places, features=known, edges=edges, group=group, chosen=True)
+
     def reset(self, key: jax.Array) -> tuple[InfectiousState, jax.Array]:
-        """One person is infected, and the disease may have a head start."""
-        keys = jax.random.split(key, 1 + self.burn_in)  # for the first case, then for each change of the head start
-        first = self.first_case
-        if first is None:
-            first = jax.random.randint(keys[0], (), 0, self.people, jnp.int32)
-        health = jnp.where(jnp.arange(self.people) == first, INFECTED, SUSCEPTIBLE).astype(jnp.int8)
+        """Some people are infected, one by default, and the disease may have a head start."""
+        keys = jax.random.split(key, 1 + self.burn_in)  # for the first cases, then for each change of the head start
+        health = jnp.where(self._first(keys[0]), INFECTED, SUSCEPTIBLE).astype(jnp.int8)
         health, _ = jax.lax.scan(lambda health, key: (self._changed(key, health), None), health, keys[1:])
         state = InfectiousState(health, jnp.zeros((), jnp.int32))
         return state, self.observe(state)
@@ -171,6 +182,15 @@ class Infectious(World, static=("supply", "first_case", "burn_in", "doses", "gro
         assert self.contacts is not None
         of_whom, neighbour = self.contacts
         return jax.ops.segment_sum(infected[neighbour], of_whom, self.people, indices_are_sorted=True)
+
+    def _first(self, key: jax.Array) -> jax.Array:
+        """[people] bool: who is infected at reset."""
+        first, people = self.first_case, jnp.arange(self.people)
+        if self.first_cases == 1:
+            return people == (jax.random.randint(key, (), 0, self.people, jnp.int32) if first is None else first)
+        order = jax.random.uniform(key, (self.people,), jnp.float32)
+        order = order if first is None else order.at[first].set(2.0)
+        return jnp.zeros(self.people, bool).at[jax.lax.top_k(order, self.first_cases)[1]].set(True)
 
     def _doses(self, action: jax.Array) -> jax.Array:
         """[people]: how many doses each person gets. The number of people is nobody."""

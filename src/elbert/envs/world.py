@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.envs.parts import Parts
 from elbert.fairness.notions import Notion
 
 
@@ -113,6 +114,11 @@ class World(ABC):
     @abstractmethod
     def action_space(self) -> gymnasium.Space[Any]:
         """What actions can be."""
+
+    @property
+    def parts(self) -> Parts | None:
+        """The like parts that the problem is made of, if any: policies can score them with shared weights."""
+        return None
 
     def is_truncated(self, time: jax.Array, terminated: jax.Array | bool = False) -> jax.Array:
         """time >= horizon, for an episode that did not end by itself."""

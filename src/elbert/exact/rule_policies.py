@@ -161,14 +161,15 @@ def in_proportion() -> Policy:
 
 
 def _vaccinate(score: Callable[[Any, Any], Any]) -> Policy:
-    """A dose to the susceptible person of the highest score above 0, or to nobody."""
+    """A dose to the susceptible person of the highest score above 0, or to nobody; with several doses, to as many."""
 
     def make(world: Infectious) -> Act:
-        if world.doses != 1:
-            raise InvalidInputError(f"The rules give one dose a step; this world has {world.doses}.")
-
         def act(_: jax.Array, state: Any) -> Any:
             value = jnp.where(state.health == SUSCEPTIBLE, score(world, state), 0.0)
+            if world.doses > 1:
+                best, people = jax.lax.top_k(value, min(world.doses, world.people))
+                chosen = jnp.where(best > 0, people, world.people).astype(jnp.int32)
+                return jnp.pad(chosen, (0, world.doses - len(chosen)), constant_values=world.people)
             return jnp.where(jnp.max(value) > 0, jnp.argmax(value), world.people).astype(jnp.int32)
 
         return act

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.errors import InvalidInputError
+from elbert.learning.subsets import Subset
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Gaussian:
         return clipped.reshape(*clipped.shape[:-1], *self.shape)
 
 
-Distribution: TypeAlias = Categorical | Gaussian
+Distribution: TypeAlias = Categorical | Gaussian | Subset
 
 
 def distribution_for(space: gymnasium.Space[Any]) -> Distribution:

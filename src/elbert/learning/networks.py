@@ -5,20 +5,25 @@ that goes in and comes out of pure functions.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from elbert.envs.parts import Parts
+from elbert.errors import InvalidInputError
 from elbert.learning.distributions import Distribution
+from elbert.learning.layers import ACTIVATIONS, linear
+from elbert.learning.part_actions import check_parts, part_actions
+from elbert.learning.part_networks import PartActor, PartCritic, part_networks
 from elbert.learning.settings import Settings
 
 LARGEST_OBSERVATION = 10.0  # normalised observations are clipped here: a rare outlier must not throw a policy off
 SMALLEST_DEVIATION = 1e-4  # a number that varies less than this is not stretched to deviation 1
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+PARTS_AT_ONCE = 2**18  # rows of parts that are computed side by side: beyond, memory would grow with the batch
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Shape:
     actions: Distribution
     criteria: tuple[str, ...]
     groups: int
+    parts: Parts | None = None  # that it is made of, where they are declared
 
     @property
     def benefits(self) -> tuple[int, int]:
@@ -39,6 +45,23 @@ class Shape:
     def signals(self) -> int:
         """The reward, and supply and demand of every criterion and group."""
         return 1 + 2 * math.prod(self.benefits)
+
+    def seen_by(self, settings: Settings) -> "Shape":
+        """The same as networks of these settings see it; refused if they need parts that do not fit.
+
+        One network for everything sees no parts. Networks by parts draw several parts at once without replacement.
+        """
+        if settings.policy == "mlp":
+            return self if self.parts is None else replace(self, parts=None)
+        fitted = check_parts(self.parts, self.observation, self.actions, self.groups)
+        if settings.critic != "shared":
+            raise InvalidInputError(
+                f'critic is "{settings.critic}", but policy = "parts" shares weights among parts and signals. Give '
+                'critic = "shared", or policy = "mlp".'
+            )
+        if not settings.hidden:
+            raise InvalidInputError('hidden is empty. Give at least one width with policy = "parts".')
+        return replace(self, actions=fitted.distribution)
 
 
 class Network(eqx.Module):
@@ -51,7 +74,7 @@ class Network(eqx.Module):
         """Orthogonal weights of gain sqrt 2, of the gain given for the last layer; biases 0."""
         gains = [2**0.5] * (len(sizes) - 2) + [head_gain]
         layers = zip(jax.random.split(key, len(gains)), sizes[:-1], sizes[1:], gains, strict=True)
-        self.layers, self.activation = tuple(_linear(*layer) for layer in layers), activation
+        self.layers, self.activation = tuple(linear(*layer) for layer in layers), activation
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """[inputs] -> [outputs]"""
@@ -59,13 +82,22 @@ class Network(eqx.Module):
             x = ACTIVATIONS[self.activation](layer(x))
         return self.layers[-1](x)
 
+    def rescaled(self, ratio: jax.Array, shift: jax.Array) -> "Network":
+        """The same values in another scale: the last layer absorbs the change. [outputs] each"""
+        head = self.layers[-1]
+        assert head.bias is not None
+        row = (-1, *(1,) * (head.bias.ndim - 1))
+        ratio, shift = ratio.reshape(row), shift.reshape(row)
+        moved = (head.weight * ratio[..., None], head.bias * ratio + shift)
+        return eqx.tree_at(lambda network: (network.layers[-1].weight, network.layers[-1].bias), self, moved)
+
 
 class Weights(NamedTuple):
     """What is learned by gradients."""
 
-    actor: Network  # observation -> numbers of the distribution
-    log_std: jax.Array  # [n] log deviations of a Gaussian policy; [0] for choices
-    critic: Network  # observation -> a head per signal; or a stack of networks, the signals in front of every array
+    actor: Network | PartActor  # observation -> numbers of the distribution
+    log_std: jax.Array  # [n] log deviations of a Gaussian policy, [each] of every part alike; [0] for choices
+    critic: Network | PartCritic  # observation -> a head per signal; or a stack of networks, the signals in front
 
 
 class Moments(NamedTuple):
@@ -90,6 +122,13 @@ class Moments(NamedTuple):
         total, apart = self.seen + count, mean - self.mean
         between = apart**2 * self.seen * count / total
         return Moments(total, self.mean + apart * count / total, self.squares + squares + between)
+
+    def pooled(self, places: np.ndarray[Any, Any]) -> "Moments":
+        """The same with the numbers in each column of places taken together, as parts share them. [parts, n]"""
+        mean = jnp.mean(self.mean[places], axis=0, keepdims=True)
+        squares = jnp.mean(self.squares[places] + self.seen * (self.mean[places] - mean) ** 2, axis=0, keepdims=True)
+        means, sums = (jnp.broadcast_to(x, places.shape) for x in (mean, squares))
+        return Moments(self.seen, self.mean.at[places].set(means), self.squares.at[places].set(sums))
 
     def factors(self) -> jax.Array:
         """1 / deviation; 1 for a number that hardly varies. [n]"""
@@ -122,9 +161,11 @@ class Model:
 
     def __init__(self, settings: Settings, shape: Shape) -> None:
         """The networks that learn a problem of this shape."""
-        self.settings, self.shape, self.distribution = settings, shape, shape.actions
+        self.settings, self.shape = settings, shape.seen_by(settings)
+        self.parts, self.distribution = self.shape.parts, self.shape.actions
         layers = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
-        self._identity = (*layers, shape.observation, shape.signals, shape.actions)
+        values = shape.signals if self.parts is None else shape.benefits
+        self._identity = (*layers, self.parts, shape.observation, values, self.distribution)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._identity == other._identity
@@ -136,6 +177,8 @@ class Model:
         """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases."""
         key_actor, key_critic = jax.random.split(key)
         d, s, signals = self.distribution, self.settings, self.shape.signals
+        if self.parts is not None:
+            return self._init_by_parts(self.parts, key_actor, key_critic)
         trunk = (self.shape.observation, *s.hidden)
         actor = Network(key_actor, (*trunk, d.size), s.activation, 0.01)
         if s.critic == "shared":
@@ -143,22 +186,54 @@ class Model:
         else:
             each = [Network(key, (*trunk, 1), s.activation, 1.0) for key in jax.random.split(key_critic, signals)]
             critic = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
-        log_std = jnp.full(d.size if d.learns_deviation else 0, math.log(s.initial_deviation), jnp.float32)
-        return Weights(actor, log_std, critic)
+        return Weights(actor, self._log_std(d.size), critic)
+
+    def _init_by_parts(self, parts: Parts, key_actor: jax.Array, key_critic: jax.Array) -> Weights:
+        actions, s = part_actions(parts, self.distribution), self.settings
+        assert actions is not None
+        actor, critic = part_networks(
+            (key_actor, key_critic),
+            parts,
+            actions,
+            observation=self.shape.observation,
+            hidden=s.hidden,
+            activation=s.activation,
+            criteria=len(self.shape.criteria),
+            groups=self.shape.groups,
+        )
+        return Weights(actor, self._log_std(actions.each), critic)
+
+    def _log_std(self, size: int) -> jax.Array:
+        learned = size if self.distribution.learns_deviation else 0
+        return jnp.full(learned, math.log(self.settings.initial_deviation), jnp.float32)
 
     def policy(self, weights: Weights, observations: jax.Array) -> jax.Array:
         """The numbers of the distribution over actions. [batch, observation] -> [batch, numbers]"""
-        numbers = jax.vmap(weights.actor)(observations)
+        numbers = self._mapped(weights.actor, observations)
         if not self.distribution.learns_deviation:
             return numbers
-        log_std = jnp.broadcast_to(weights.log_std[None], numbers.shape)
-        return jnp.concatenate([numbers, log_std], axis=-1)
+        log_std = weights.log_std if self.parts is None else jnp.tile(weights.log_std, self.parts.count)
+        return jnp.concatenate([numbers, jnp.broadcast_to(log_std[None], numbers.shape)], axis=-1)
 
     def scaled_values(self, weights: Weights, observations: jax.Array) -> jax.Array:
         """What the heads say, in each signal's scale. [batch, observation] -> [batch, signals]"""
         if self.settings.critic == "shared":
-            return jax.vmap(weights.critic)(observations)
+            return self._mapped(weights.critic, observations)
         return jax.vmap(lambda critic: jax.vmap(critic)(observations)[:, 0], out_axes=1)(weights.critic)
+
+    def _mapped(self, network: Any, observations: jax.Array) -> jax.Array:
+        """A network applied to each observation: many parts in several goes. [batch, observation] -> [batch, n]"""
+        parts = self.parts
+        if parts is None:
+            return jax.vmap(network)(observations)
+
+        def of_one(observation: jax.Array) -> jax.Array:
+            return network(parts, observation)
+
+        if observations.shape[0] * parts.count <= PARTS_AT_ONCE:
+            return jax.vmap(of_one)(observations)
+        together = max(1, PARTS_AT_ONCE // parts.count)
+        return jax.lax.map(jax.checkpoint(of_one), observations, batch_size=together)
 
     def values(self, weights: Weights, scale: Scale, observations: jax.Array) -> jax.Array:
         """Values in the signals' own units. [T, N, observation] -> [T, N, signals]"""
@@ -167,9 +242,13 @@ class Model:
         return scaled * scale.deviation[None, None] + scale.mean[None, None]
 
     def normalised(self, moments: Moments, observations: jax.Array) -> jax.Array:
-        """(o - mean) / deviation, clipped; as they are where normalisation is off. [..., observation] -> same"""
+        """(o - mean) / deviation, clipped; as they are where normalisation is off. [..., observation] -> same
+
+        Numbers of parts have the mean and deviation over all parts: otherwise a part would be seen by its place.
+        """
         if not self.settings.normalise_observations:
             return observations
+        moments = moments if self.parts is None else moments.pooled(self.parts.observed)
         row = (*(1,) * (observations.ndim - 1), -1)
         moved = (observations - moments.mean.reshape(row)) * moments.factors().reshape(row)
         return jnp.clip(moved, -LARGEST_OBSERVATION, LARGEST_OBSERVATION)
@@ -177,17 +256,5 @@ class Model:
     @staticmethod
     def rescaled(weights: Weights, old: Scale, new: Scale) -> Weights:
         """The same values in another scale: the heads absorb the change (van Hasselt et al. 2016)."""
-        head = weights.critic.layers[-1]
-        assert head.bias is not None
-        row = (-1, *(1,) * (head.bias.ndim - 1))
-        ratio = (old.deviation / new.deviation).reshape(row)
-        shift = ((old.mean - new.mean) / new.deviation).reshape(row)
-        moved = (head.weight * ratio[..., None], head.bias * ratio + shift)
-        critic = eqx.tree_at(lambda c: (c.layers[-1].weight, c.layers[-1].bias), weights.critic, moved)
-        return weights._replace(critic=critic)
-
-
-def _linear(key: jax.Array, inputs: int, outputs: int, gain: float) -> eqx.nn.Linear:
-    layer = eqx.nn.Linear(inputs, outputs, key=key)
-    weight = jax.block_until_ready(jax.nn.initializers.orthogonal(gain)(key, (outputs, inputs), jnp.float32))
-    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, jnp.zeros(outputs, jnp.float32)))
+        ratio, shift = old.deviation / new.deviation, (old.mean - new.mean) / new.deviation
+        return weights._replace(critic=weights.critic.rescaled(ratio, shift))

@@ -18,7 +18,7 @@ import numpy as np
 from elbert.errors import ElbertError
 from elbert.files import as_path, write_whole
 from elbert.learning.distributions import Categorical, Gaussian
-from elbert.learning.networks import LARGEST_OBSERVATION
+from elbert.learning.networks import LARGEST_OBSERVATION, Network
 from elbert.learning.policy import act, numbers_from
 from elbert.shown import named
 
@@ -84,6 +84,11 @@ def export(agent: "Agent", path: str | Path) -> Exported:
     """Write the agent's policy as an ONNX model, if that acts like the policy; else refuse and write nothing."""
     path = as_path(path)
     path = path if path.suffix == ".onnx" else path.with_name(path.name + ".onnx")
+    if agent.shape.parts is not None:
+        raise ElbertError(
+            'The policy scores parts with shared weights (policy = "parts"), for which there is no ONNX model yet. '
+            'Serve it with agent.predict, or train one with policy = "mlp".'
+        )
     try:
         onnx, runtime = import_module("onnx"), import_module("onnxruntime")
     except ImportError as error:
@@ -127,6 +132,7 @@ def model_bytes(agent: "Agent", onnx: Any) -> bytes:
     if isinstance(d, Categorical):
         _choose(graph, numbers, d)
     else:
+        assert isinstance(d, Gaussian)  # what policies by parts draw from is refused above
         _draw(graph, numbers, d, np.exp(np.asarray(agent.policy.weights.log_std)))
 
     def info(value: Value) -> Any:
@@ -200,8 +206,10 @@ def _numbers(graph: Graph, agent: "Agent") -> str:
         x = graph.add("Mul", x, graph.constant(moments.factors(), np.float32))
         ends = (graph.constant(end, np.float32) for end in (-LARGEST_OBSERVATION, LARGEST_OBSERVATION))
         x = graph.add("Clip", x, *ends)
-    for place, layer in enumerate(weights.actor.layers):
-        x = graph.add(OPERATORS[weights.actor.activation], x) if place else x
+    actor = weights.actor
+    assert isinstance(actor, Network)
+    for place, layer in enumerate(actor.layers):
+        x = graph.add(OPERATORS[actor.activation], x) if place else x
         x = graph.add("Gemm", x, *(graph.constant(part, np.float32) for part in (layer.weight, layer.bias)), transB=1)
     return x
 

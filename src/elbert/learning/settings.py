@@ -133,6 +133,13 @@ class Settings(Declared):
         bool, Setting("whether an episode that the horizon cuts off has a value beyond it")
     ] = True
     # the networks
+    policy: Annotated[
+        str,
+        Setting(
+            "whether one network sees everything, or shared weights score each part of the problem",
+            choices=("mlp", "parts"),
+        ),
+    ] = "mlp"
     hidden: Annotated[tuple[int, ...], Setting("widths of the hidden layers", low=1)] = (64, 64)
     activation: Annotated[str, Setting("function between layers", choices=("tanh", "relu"))] = "tanh"
     critic: Annotated[

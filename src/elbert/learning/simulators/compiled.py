@@ -43,6 +43,7 @@ class CompiledSimulator(Simulator):
             actions=distribution_for(world.action_space),
             criteria=tuple(criterion.name for criterion in world.benefit.criteria),
             groups=world.groups,
+            parts=world.parts,
         )
         if world.group_names is not None:
             self.group_names = as_names(world.group_names, world.groups, "group_names")

@@ -1,6 +1,8 @@
 """Users' environments, which Gymnasium steps on the host; and any environment, for policies that are not compiled."""
 
+import itertools
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -8,10 +10,11 @@ import jax
 import numpy as np
 
 from elbert.envs.gym_infos import VectorStep, VectorSteps
+from elbert.envs.gym_names import parts_of
 from elbert.errors import InvalidInputError
-from elbert.learning.distributions import distribution_for
+from elbert.learning.distributions import Distribution, distribution_for
 from elbert.learning.networks import Model, Shape
-from elbert.learning.policy import Policy, act_from_key
+from elbert.learning.policy import Policy, act
 from elbert.learning.ppo import Learner, TrainState
 from elbert.learning.rollouts import Rollout, Running
 from elbert.learning.simulators.base import Environment, Episodes, Simulator
@@ -20,6 +23,10 @@ from elbert.progress import Progress, Tell
 Act: TypeAlias = Callable[[Any, np.ndarray[Any, Any]], Any]
 """(observations as the environment gives them, which of them open an episode) -> actions as it takes them: [N, ...]"""
 
+PolicyAct: TypeAlias = Callable[[Any, Any], tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
+"""(observations [N, observation], noise [N, ...]) -> actions as sampled, [N, ...], and their log p, [N]"""
+
+NOISE_AHEAD = 128  # steps of an evaluation whose noise is drawn at once
 LONGEST_EPISODE = 100_000  # steps after which an episode counts as one that never ends
 
 
@@ -35,7 +42,7 @@ class HostSimulator(Simulator):
         self._observations: Any = None  # [N, observation] before the next step; None before the first episode
         actions = distribution_for(env.single_action_space)
         size, names, groups = self._steps.probe()
-        self.shape = Shape(size, actions, names.criteria, groups)
+        self.shape = Shape(size, actions, names.criteria, groups, parts_of(env))
         self.notion, self.group_names = names.notion, names.groups
 
     def start(self, key: jax.Array, copies: int) -> None:
@@ -55,19 +62,19 @@ class HostSimulator(Simulator):
             states = states._replace(running=jax.tree.map(lambda x: x[None], fresh))
         policy = jax.tree.map(lambda x: x[0], Policy(states.weights, states.gathered))
         keys = jax.random.split(jax.random.fold_in(states.key[0], 1), learner.settings.rollout)
-        rows = [self._step(learner.model, policy, key) for key in keys]
+        act = _acting(learner.model, policy)
+        rows = [self._step(act, noise) for noise in _noise(learner.model.distribution, self._steps.copies, keys)]
         return states, Rollout(*(np.stack(columns)[None] for columns in zip(*rows, strict=True)))
 
     def play(
         self, model: Model, policy: Policy, episodes: int, seed: int, *, deterministic: bool, progress: Tell
     ) -> Episodes:
         """Compiled actions, from the seed's key and the time."""
-        key = jax.random.key(seed)
-
-        def step(time: int) -> Rollout:
-            return self._step(model, policy, jax.random.fold_in(key, time), deterministic)
-
-        return self._episodes(step, episodes, seed, progress)
+        key, act = jax.random.key(seed), _acting(model, policy, deterministic=deterministic)
+        times = (np.arange(first, first + NOISE_AHEAD) for first in itertools.count(0, NOISE_AHEAD))
+        rows = (_noise(model.distribution, self._steps.copies, _keys(key, some)) for some in times)
+        noise = itertools.chain.from_iterable(rows)
+        return self._episodes(lambda _: self._step(act, next(noise)), episodes, seed, progress)
 
     def play_with(self, act: Act, episodes: int, seed: int, *, progress: Tell) -> Episodes:
         """The same for a function from observations to actions, which need not be compiled."""
@@ -110,11 +117,11 @@ class HostSimulator(Simulator):
         words = np.random.SeedSequence(seed).generate_state(1)
         self._observations = self._steps.reset(int(words[0] // 2))
 
-    def _step(self, model: Model, policy: Policy, key: jax.Array, deterministic: bool = False) -> Rollout:
+    def _step(self, act: PolicyAct, noise: np.ndarray[Any, Any]) -> Rollout:
         """One step of every copy under the policy. [N, ...] each"""
         before = self._observations
-        action, log_prob = (np.asarray(x) for x in act_from_key(model, policy, before, key, deterministic))
-        step = self._steps.step(model.distribution.to_env(action))
+        action, log_prob = act(before, noise)
+        step = self._steps.step(self.shape.actions.to_env(action))
         self._observations = step.next_observation
         return Rollout.of(
             step,
@@ -124,3 +131,40 @@ class HostSimulator(Simulator):
             log_prob=log_prob,
             counted=step.counted,
         )
+
+
+def _acting(model: Model, policy: Policy, *, deterministic: bool = False) -> PolicyAct:
+    """The policy as a function that is quick to call: its arrays leave their tree once, not in every step."""
+    leaves, structure = jax.tree.flatten(policy)
+    compiled = _compiled_act(model, structure, deterministic)
+
+    def acted(observations: Any, noise: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        action, log_prob = compiled(leaves, observations, noise)
+        return np.asarray(action), np.asarray(log_prob)
+
+    return acted
+
+
+@lru_cache(maxsize=64)
+def _compiled_act(model: Model, structure: Any, deterministic: bool) -> Callable[..., Any]:
+    """`act` for policies of this structure. Models that compute the same share it."""
+    return jax.jit(
+        lambda leaves, observations, noise: act(
+            model, jax.tree.unflatten(structure, leaves), observations, noise, deterministic=deterministic
+        )
+    )
+
+
+def _noise(distribution: Distribution, copies: int, keys: jax.Array) -> np.ndarray[Any, Any]:
+    """The noise of a step from each key, drawn by one call. -> [keys, copies, ...]"""
+    return np.asarray(_drawn(distribution, copies, keys))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _drawn(distribution: Distribution, copies: int, keys: jax.Array) -> jax.Array:
+    return jax.vmap(lambda key: distribution.noise(key, (copies,)))(keys)
+
+
+@jax.jit
+def _keys(key: jax.Array, times: jax.Array) -> jax.Array:
+    return jax.vmap(lambda time: jax.random.fold_in(key, time))(times)
