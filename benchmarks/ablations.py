@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,11 +36,17 @@ PLANS: Mapping[str, tuple[float, int]] = {
 
 
 class WithoutMoved(BiasLimit):
-    """The slopes soften at the size of the limit only, not at that of one iteration's change."""
+    """What one iteration changes neither softens the slopes nor is tolerated."""
 
     def _moved(self, state: LimitState, done: Window) -> jax.Array:
         del done
         return jnp.zeros_like(state.moved)
+
+
+class WithoutForesight(BiasLimit):
+    """Rollouts are all that is known of the policy's changes."""
+
+    foresees: ClassVar[bool] = False
 
 
 class HardSlopes(BiasLimit):
@@ -65,15 +72,18 @@ class Variant:
 
 VARIANTS: Mapping[str, Variant] = {
     "as it is": Variant(),
-    "keep 0": Variant(Controller(keep=0.0)),
-    "keep_recent 0": Variant(Controller(keep_recent=0.0)),
-    "keep_recent = keep": Variant(Controller(keep_recent=0.8)),
-    "aim 1": Variant(Controller(aim=1.0)),
+    "no foresight": Variant(method=WithoutForesight),
+    "short memory": Variant(Controller(keep=(0.8, 0.8), keep_recent=(0.5, 0.5))),
+    "long memory": Variant(Controller(keep=(0.95, 0.95), keep_recent=(0.9, 0.9))),
+    "keep_recent = keep": Variant(Controller(keep_recent=(0.8, 0.95))),
+    "keep_belief 0.5": Variant(Controller(keep_belief=0.5)),
+    "margin 0": Variant(Controller(margin=0.0)),
+    "last_part 0.2": Variant(Controller(last_part=0.2)),
     "integral 7.5": Variant(Controller(integral=7.5)),
     "integral 30": Variant(Controller(integral=30.0)),
     "integral_most 1e9": Variant(Controller(integral_most=1e9)),
     "integral_least 1": Variant(Controller(integral_least=1.0)),
-    "integral_least 0": Variant(Controller(integral_least=0.0)),
+    "integral_ends 1e9": Variant(Controller(integral_ends=(-1e9, 1e9))),
     "proportional 0": Variant(Controller(proportional=0.0)),
     "smooth 1.5": Variant(Controller(smooth=1.5)),
     "smooth 6": Variant(Controller(smooth=6.0)),
@@ -82,6 +92,7 @@ VARIANTS: Mapping[str, Variant] = {
     "keep_moved 0": Variant(Controller(keep_moved=0.0)),
     "last policy": Variant(choice=Choice(last_part=0.0)),
     "candidates 3": Variant(choice=Choice(candidates=3)),
+    "one round": Variant(choice=Choice(rounds=1)),
 }
 
 
@@ -92,7 +103,6 @@ class Outcome:
     rewards: list[float]  # per step
     biases: list[float]  # debiased
     verdicts: list[str]
-    prices: list[float]
     seconds: float
 
     def row(self, name: str) -> tuple[str, ...]:
@@ -127,7 +137,6 @@ def outcome(env: str, variant: Variant, seeds: list[int], part: float) -> Outcom
         rewards=[result.reward.mean for result in results],
         biases=[result.worst.bias.debiased or 0.0 for result in results],
         verdicts=[result.limit.verdict for result in results if result.limit is not None],
-        prices=[agent.about.price or 0.0 for agent in agents],
         seconds=time.monotonic() - begun,
     )
 

@@ -30,7 +30,6 @@ COLUMNS = (
     Column("of best", right=True),
     Column("debiased bias per seed"),
     Column("verdicts"),
-    Column("price", right=True),
     Column("seconds", right=True),
     Column("goals"),
 )
@@ -68,7 +67,6 @@ def row(env: str, limit: float, training: Timed) -> tuple[str, ...]:
         "" if best is None else f"{100 * result.reward.mean / best:.1f} %",
         ", ".join(number(single.worst.bias.debiased) for single in result.singles),
         ", ".join(single.limit.verdict for single in result.singles if single.limit is not None),
-        f"{result.limit.price:.3g}",
         f"{training.seconds:.0f}",
         "met" if not missed else "NOT MET: " + ", ".join(missed),
     )

@@ -1,11 +1,15 @@
 """The sampled gradient of J is the exact one, on worlds small enough to differentiate through the exact totals."""
 
-import equinox as eqx
+import itertools
+from typing import Any
+
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from elbert.envs import Parts
 from elbert.fairness import squared_bias
 from elbert.learning.policy import Policy
 from elbert.learning.ppo import weighed
@@ -21,6 +25,23 @@ def spread(rates):
     return 2 * jnp.mean((rates - jnp.mean(rates)) ** 2)
 
 
+class Named(Tiny):
+    """The action names one of three parts, the states."""
+
+    @property
+    def parts(self) -> Any:
+        return Parts([[0], [1], [2]], features=[[0.0], [1.0], [3.0]])
+
+
+class Drawn(Named):
+    """The action is two of three parts, or nobody; each pair is an action of its own."""
+
+    action_space: Any = gymnasium.spaces.MultiDiscrete([4, 4])
+
+    def step(self, key, state, action):
+        return super().step(key, state, 4 * action[0] + action[1])
+
+
 CASES = {
     "two groups, hard": ({"groups": 2}, {"alpha": 30.0, "bias_kind": "hard"}, None),
     "three groups, soft": ({"groups": 3}, {"alpha": 20.0, "bias_kind": "soft", "beta": 5.0}, None),
@@ -29,32 +50,49 @@ CASES = {
     "demand regularisation": ({"groups": 2}, {"alpha": 20.0, "demand_weight": [0.7, -0.4]}, None),
     "own penalty": ({"groups": 3, "criteria": 2}, {"alpha": 50.0}, spread),
 }
+BY_PARTS = {
+    "parts": (Named, {"groups": 2, "actions": 3}, {"alpha": 30.0, "bias_kind": "hard"}, None),
+    "several parts at once": (Drawn, {"groups": 2, "actions": 16}, {"alpha": 30.0, "bias_kind": "hard"}, None),
+}
+ALL = {name: (Tiny, *case) for name, case in CASES.items()} | BY_PARTS
 
 
-def problem(shape, chosen, penalty, **more):
-    world = Tiny(seed=3, **shape)
-    fixed = {"hidden": [], "gamma": 1.0, "gae_lambda": 1.0, "copies": EPISODES, "rollout": 5, "minibatch": 64}
+def problem(kind, shape, chosen, penalty, **more):
+    world, by_parts = kind(seed=3, **shape), kind is not Tiny
+    more |= {"policy": "parts", "hidden": [3]} if by_parts else {"hidden": []}
+    fixed = {"gamma": 1.0, "gae_lambda": 1.0, "copies": EPISODES, "rollout": 5, "minibatch": 64}
     own = {} if penalty is None else {"penalty": penalty}
     fixed |= {"bootstrap_at_truncation": False, "normalise_observations": False}
     learner, method = learner_of(world, **fixed, **chosen, **own, **more)
     state = learner.init(jax.random.key(1), method)
     # a policy away from uniform, and a critic that is wrong: a baseline must not change the expectation
-    numbers = jax.random.normal(jax.random.key(2), state.weights.actor.layers[0].weight.shape)
-    actor = eqx.tree_at(lambda a: a.layers[0].weight, state.weights.actor, numbers)
+    actor = jax.tree.map(lambda x: jax.random.normal(jax.random.key(2), x.shape), state.weights.actor)
     return world, learner, method, state._replace(weights=state.weights._replace(actor=actor))
 
 
-def objective(world, method, actor):
-    policy = jax.nn.softmax(jax.vmap(actor)(jnp.eye(world.move.shape[0])))
+def chances(learner, weights, states):
+    """p(action | state) of every action there is: those that no draw without replacement gives have none."""
+    d, numbers = learner.model.distribution, learner.model.policy(weights, jnp.eye(states))
+    sizes = (d.size,) * getattr(d, "draws", 1)
+    rows = list(itertools.product(*map(range, sizes)))
+    possible = np.asarray([len(set(row)) == len(row) or set(row) == {d.size - 1} for row in rows])
+    each = [d.log_prob(numbers, jnp.broadcast_to(jnp.asarray(row)[None], (states, len(row)))) for row in rows]
+    return jnp.where(possible[None], jnp.exp(jnp.stack(each, axis=1)), 0.0)
+
+
+def objective(world, method, learner, weights):
+    policy = chances(learner, weights, world.move.shape[0])
     reward, supply, demand = world.exact(policy)
     h = method.penalty or (lambda z: squared_bias(z, beta=method.beta, kind=method.bias_kind))
     return reward - method.alpha * h(supply / demand) + jnp.sum(method.demand_weight * demand)
 
 
-@pytest.mark.parametrize("case", slow_after(1, CASES))
+@pytest.mark.parametrize("case", [*slow_after(1, CASES), *slow_after(1, BY_PARTS)])
 def test_sampled_gradient_is_the_exact_one(case):
-    world, learner, method, state = problem(*CASES[case])
-    exact = jax.grad(lambda actor: objective(world, method, actor))(state.weights.actor)
+    world, learner, method, state = problem(*ALL[case])
+    weights = state.weights
+    assert float(chances(learner, weights, 3).sum()) == pytest.approx(3, abs=1e-5)
+    exact = jax.grad(lambda actor: objective(world, method, learner, weights._replace(actor=actor)))(weights.actor)
 
     @jax.jit
     def sampled(key):
@@ -66,7 +104,8 @@ def test_sampled_gradient_is_the_exact_one(case):
 
         def weighted(actor):
             flat = shown.observation.reshape(-1, shown.observation.shape[-1])
-            log_prob = learner.model.distribution.log_prob(jax.vmap(actor)(flat), shown.action.reshape(-1, 1))
+            numbers = learner.model.policy(weights._replace(actor=actor), flat)
+            log_prob = learner.model.distribution.log_prob(numbers, shown.action.reshape(len(flat), -1))
             return jnp.sum(log_prob * advantage.reshape(-1)) / EPISODES
 
         return jax.grad(weighted)(state.weights.actor)
@@ -85,7 +124,7 @@ def test_sampled_gradient_is_the_exact_one(case):
 def test_only_standardising_after_combining_keeps_the_gradient():
     """Stretched as a whole the advantage keeps its direction; with each signal stretched first it does not."""
     chosen = {"alpha": 10.0, "bias_kind": "hard"}
-    world, learner, method, state = problem({"groups": 2}, chosen, None)
+    world, learner, method, state = problem(Tiny, {"groups": 2}, chosen, None)
     copies = start(world, jax.random.key(7), EPISODES)
     policy = Policy(state.weights, state.moments)
     _, shown = collect(world, learner.model, policy, copies, jax.random.key(8), 5)
@@ -98,3 +137,27 @@ def test_only_standardising_after_combining_keeps_the_gradient():
     assert correlation("combined") == pytest.approx(1, abs=1e-6)
     assert correlation("none") == pytest.approx(1, abs=1e-6)
     assert correlation("per-signal") < 0.99
+
+
+@pytest.mark.parametrize("case", slow_after(1, ["two criteria, two groups", "own penalty"]))
+def test_what_new_weights_change_is_foreseen(case):
+    """To first order, supply and demand change by what the old policy's advantages say under the new one."""
+    world, learner, method, state = problem(*ALL[case])
+    step = jax.tree.map(lambda x: x + 0.01 * jax.random.normal(jax.random.key(3), x.shape), state.weights.actor)
+    moved = state.weights._replace(actor=step)
+
+    @jax.jit
+    def foreseen(key, weights=moved):
+        key_start, key_rollout = jax.random.split(key)
+        copies = start(world, key_start, EPISODES)
+        _, shown = collect(world, learner.model, Policy(state.weights, state.moments), copies, key_rollout, 5)
+        return learner.change(weights, learner.estimate(state, shown, method), shown)
+
+    drawn = jax.lax.map(foreseen, jax.random.split(jax.random.key(5), CHUNKS))
+    before, after = (world.exact(chances(learner, weights, world.move.shape[0])) for weights in (state.weights, moved))
+    for sampled, old, new in zip(drawn, before[1:], after[1:], strict=True):
+        exact = np.asarray((new - old) / before[2])
+        error = np.asarray(sampled).std(axis=0, ddof=1) / np.sqrt(CHUNKS)
+        assert np.abs(exact).max() > 8 * error.max(), "the change must stand out from its sampling error"
+        assert np.all(np.abs(np.asarray(sampled).mean(axis=0) - exact) < 4.5 * error + 0.05 * np.abs(exact).max())
+    assert max(np.abs(part).max() for part in foreseen(jax.random.key(6), state.weights)) < 1e-5

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from elbert.errors import InvalidInputError
+from elbert.fairness.rates import Totals, ratio
 from elbert.learning.estimates import Estimated, Estimates, advantages, signals_of, split_signals
 from elbert.learning.methods.base import Clock, Method
 from elbert.learning.methods.weighing import standardised
@@ -24,6 +25,7 @@ from elbert.learning.rollouts import Rollout, Running, Window, episode_totals, e
 from elbert.learning.schedules import factors
 from elbert.learning.settings import Settings
 
+LARGEST_CHANGE = 1.0  # of a log probability that is believed where the effect of a change is foreseen
 SCALE_MEMORY = 0.9  # part of the signals' scale that an iteration keeps from those before it
 
 
@@ -137,10 +139,17 @@ class Learner:
         clock = Clock(state.iteration, s.iterations, left)
         method_state = method.advance(state.method, estimates, estimated.done, clock)
 
-        def weigh(samples: Estimates) -> jax.Array:
-            return weighed(method, samples._replace(eta=estimates.eta), method_state, s.standardise)
+        def weigh(samples: Estimates, state: Any = method_state) -> jax.Array:
+            return weighed(method, samples._replace(eta=estimates.eta), state, s.standardise)
+
+        def foreseen(weights: Weights) -> Any:
+            return method.foreseen(method_state, self.change(weights, estimated, rollout))
+
+        def reweighed(weights: Weights, samples: Samples) -> Samples:
+            return samples._replace(weighed=weigh(estimates, foreseen(weights)).reshape(-1))
 
         in_minibatches = s.standardise_over == "minibatch"  # eta belongs to all of them: it is not shuffled
+        follows = method.foresees and not in_minibatches and s.epochs > 1  # before the first epoch nothing has changed
         samples = Samples(
             observation=estimated.observed,
             action=rollout.action,
@@ -153,10 +162,13 @@ class Learner:
             self.model.rescaled(state.weights, state.scale, scale),
             state.optimiser,
             jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples),  # [T, N, ...] -> [T N, ...]
+            reweighed if follows else lambda weights, samples: samples,
             weigh if in_minibatches else lambda advantage: advantage,
             left * s.entropy_weight,
             key_epochs,
         )
+        if method.foresees:
+            method_state = foreseen(weights)
         after = state._replace(
             weights=weights,
             optimiser=optimiser,
@@ -176,6 +188,7 @@ class Learner:
         weights: Weights,
         optimiser: Any,
         samples: Samples,
+        reweighed: Callable[[Weights, Samples], Samples],
         to_advantage: Callable[[Any], jax.Array],
         entropy_weight: Any,
         key: jax.Array,
@@ -193,13 +206,33 @@ class Learner:
             }
 
         def epoch(carry: Any, key_epoch: jax.Array) -> tuple[Any, Losses]:
+            samples_now = reweighed(carry[0], samples)
             order = jax.random.permutation(key_epoch, s.batch // s.block)[: s.minibatches * s.minibatch // s.block]
-            blocks = jax.tree.map(lambda x: x.reshape(-1, s.block, *x.shape[1:])[order], samples)
+            blocks = jax.tree.map(lambda x: x.reshape(-1, s.block, *x.shape[1:])[order], samples_now)
             shuffled = jax.tree.map(lambda x: x.reshape(s.minibatches, -1, *x.shape[2:]), blocks)
             return jax.lax.scan(step, carry, shuffled)
 
         (weights, optimiser), losses = jax.lax.scan(epoch, (weights, optimiser), jax.random.split(key, s.epochs))
         return weights, optimiser, losses
+
+    def change(self, weights: Weights, estimated: Estimated, rollout: Rollout) -> Totals:
+        """E[(r - 1) A_S] / E[D] and E[(r - 1) A_D] / E[D], r = pi / pi_old.   [criteria, groups] each
+
+        What new weights change of supply and demand, per unit of demand: to first order, the difference between two
+        policies is the old one's advantage under the new one (Kakade and Langford 2002). Both expectations are over the
+        steps of the rollout; the noise of the episodes that they belong to has no part in it.
+        """
+        estimates, counted = estimated.estimates, estimated.estimates.counted
+        numbers, action = (x.reshape(-1, *x.shape[2:]) for x in (estimated.observed, rollout.action))
+        log_prob = self.model.distribution.log_prob(self.model.policy(weights, numbers), action)
+        log_ratio = jnp.clip(log_prob.reshape(counted.shape) - rollout.log_prob, -LARGEST_CHANGE, LARGEST_CHANGE)
+        due = jnp.tensordot(counted, rollout.demand, 2)  # [criteria, groups]
+        moved = jnp.expm1(log_ratio) * counted
+
+        def per_demand(advantage: jax.Array) -> jax.Array:
+            return ratio(jnp.tensordot(moved, advantage, 2), due, otherwise=0.0)
+
+        return Totals(per_demand(estimates.supply), per_demand(estimates.demand))
 
     def _loss(
         self, weights: Weights, batch: Samples, advantage: jax.Array, entropy_weight: Any

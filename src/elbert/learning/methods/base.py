@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from elbert.errors import InvalidInputError
+from elbert.fairness.rates import Totals
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.methods.weighing import RunningBiasDemand
 from elbert.learning.settings import Declared, Settings
@@ -47,6 +48,7 @@ class Method(Declared, eqx.Module):
     name: ClassVar[str] = ""
     uses: ClassVar[tuple[str, ...]] = ()  # settings of the learner that have no effect without this method
     variants: ClassVar["tuple[type[Method], ...]"] = ()  # other forms of the method, which other settings call for
+    foresees: ClassVar[bool] = False  # whether its weights follow the policy from epoch to epoch: `foreseen`
     standardises_sum: ClassVar[bool] = False  # whether its sum is standardised although its signals were
 
     # What training asks in every iteration
@@ -64,15 +66,20 @@ class Method(Declared, eqx.Module):
         del estimates, done, clock
         return state
 
+    def foreseen(self, state: Any, change: Totals) -> Any:
+        """The state as it would be if the policy changed supply and demand by this much, per unit of demand.
+
+        It is asked before every epoch and after the last one, if `foresees` is set.
+        """
+        del change
+        return state
+
     @abstractmethod
     def advantage(self, estimates: Estimates, state: Any) -> jax.Array:
         """One advantage from the estimates of all signals. [...] as `estimates.reward`"""
 
     def metrics(self, state: Any) -> dict[str, jax.Array]:
-        """What the method has to show after an iteration: names and arrays, [criteria] each.
-
-        A method that knows what reward of an episode one unit of bias is worth shows it as "price".
-        """
+        """What the method has to show after an iteration: names and arrays, [criteria] each."""
         del state
         return {}
 

@@ -12,12 +12,17 @@ Stooke et al. 2020, who control lambda itself), so that it stays positive and cr
 dozen iterations:
 
     rollout -> totals of whole episodes -> x, n -> error e -> I, mu -> advantage
-    e = clip(x / max_bias**2 - aim, -1, 2) / (1 + n / max_bias**2),   I <- I + gain e,   mu = exp(I + proportional e)
+    e = clip((x - aim t) / (t + n), -1, 2),   I <- I + gain e,   mu = exp(I + proportional e)
 
 x is the squared bias with its noise n taken off (`RateTracker`): the bias of a few episodes is biased upwards, and a
 controller that believed it would push for ever. The error is linear in x and not in its root, whose mean would be too
-small. Where n is large compared with the limit the error says little, and moves mu little. Which groups are ahead is
-judged by the very latest episodes: judged by older ones, the policy would still be pushed when it has arrived.
+small. t = max_bias**2 + (k m)**2 is what is tolerated: m is what one iteration changes, which no push prevents, and k
+falls from 1 to 0 before the last part of the training. Where n is large compared with t, the error says little.
+
+What a policy does is not only seen in the next rollout but foreseen from the last one (`Learner.change`): the totals of
+earlier rollouts are moved along with every update, so that many of them can be averaged without lagging behind, and
+before every epoch the slopes db_c/dz_g are those that the update so far has led to. How much of it is believed depends
+on how much of it came true (`Foresight`).
 """
 
 from collections.abc import Mapping
@@ -33,7 +38,7 @@ from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals, ratio, soft_bias
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.methods.base import Clock, Method
-from elbert.learning.methods.rate_tracker import RateTracker, spread_of
+from elbert.learning.methods.rate_tracker import Foresight, RateTracker, shifted, spread_of
 from elbert.learning.methods.weighing import DemandWeight, demand_advantage, deviation_of, filled_rates, linearised
 from elbert.learning.settings import Setting, Settings
 
@@ -42,21 +47,52 @@ from elbert.learning.settings import Setting, Settings
 class Controller:
     """The numbers of the controller; docs/learning.md says what they are for, and what training without each showed."""
 
-    keep: float = 0.8  # weight that earlier totals keep from one rollout to the next
-    keep_recent: float = 0.5  # weight that earlier totals keep for the slopes, which must follow the policy
-    aim: float = 0.5  # part of the squared limit to aim at: at the limit itself nothing could be confirmed
+    keep: tuple[float, float] = (0.8, 0.95)  # weight that earlier totals keep: if nothing can be foreseen, if all can
+    keep_recent: tuple[float, float] = (0.5, 0.9)  # the same for the slopes, which must follow the policy
+    keep_part: float = 0.12  # in short trainings, what is kept makes up no more than this part of the iterations
+    keep_belief: float = 0.9  # weight of earlier rollouts in how much of what was foreseen came true
+    last_part: float = 0.4  # of the training, before which what one iteration moves is tolerated, and in which ...
+    margin: float = 2.0  # ... the aim falls from the limit to this many deviations of the noise below it
+    least_margin: float = 0.04  # part of the limit that it falls by at the least
+    stiffness: float = 4.0  # by what errors are multiplied at the end, so that small ones are corrected in time
+    least_aim: float = 0.5  # part of the limit to aim at, at the least
     integral: float = 15.0  # the integral gains integral / iterations from an error of 1 ...
     integral_most: float = 0.2  # ... but at most this in one iteration of a short training
     integral_least: float = 0.3  # part of that gain that is left when the learning rate has fallen to 0
+    integral_ends: tuple[float, float] = (-2.0, 1.0)  # where it stops: a louder bias would only drown the reward
     proportional: float = 0.5  # gain of the present error
     smooth: float = 3.0  # beta * size of the soft bias behind the slopes: smaller differences fade
     keep_moved: float = 0.8  # weight of earlier changes in what one iteration changes
-    keep_price: float = 0.95  # weight of earlier prices in the price that is reported
 
     def gain(self, clock: Clock) -> jax.Array:
         """What the integral gains from an error of 1 in this iteration.   -> []"""
         pace = min(self.integral / clock.iterations, self.integral_most)
         return pace * jnp.maximum(clock.left, self.integral_least)
+
+    def kept(self, ends: tuple[float, float], belief: jax.Array, clock: Clock) -> jax.Array:
+        """The weight that earlier totals keep, between two ends.   [criteria] -> [criteria, 1]"""
+        most = max(1.0 - 1.0 / (self.keep_part * clock.iterations), 0.0)
+        return jnp.minimum(ends[0] + (ends[1] - ends[0]) * belief, most)[:, None]
+
+    def tolerance_at(self, clock: Clock) -> jax.Array:
+        """The part of what one iteration moves that is tolerated: 1, falling to 0 until the last part.   -> []"""
+        return jnp.clip(1.0 - clock.iteration / clock.iterations / (1.0 - self.last_part), 0.0, 1.0)
+
+    def margin_at(self, clock: Clock) -> jax.Array:
+        """By how many deviations of the noise to aim below the limit: 0, rising in the last part.   -> []
+
+        The last policies differ in how close they come to the limit, so that one can be chosen among them.
+        """
+        return self.margin * self._late(clock)
+
+    def stiffness_at(self, clock: Clock) -> jax.Array:
+        """By what an error is multiplied: 1, rising in the last part, where little is left to be corrected.   -> []"""
+        return 1.0 + (self.stiffness - 1.0) * self._late(clock)
+
+    def _late(self, clock: Clock) -> jax.Array:
+        """How much of the last part is over.   -> []"""
+        left = 1.0 - clock.iteration / clock.iterations
+        return jnp.clip(1.0 - left / self.last_part, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -65,9 +101,18 @@ class Choice:
 
     candidates: int = 6  # number of policies, at equal distances, the final one among them
     last_part: float = 0.2  # the last part of the training that they come from
-    episodes_part: float = 0.5  # part of the default protocol's episodes that each is judged on
-    steps_part: float = 0.1  # in worlds, where steps are cheap, also this part of the training's steps
-    fewest_episodes: int = 10  # of each in a user's environment, where all together take no more steps than training
+    rounds: int = 3  # in which they are judged, each with twice the episodes of the one before
+    steps: int = 3_000_000  # in worlds, that all of them together are judged by at the most; or, if that is more, ...
+    steps_part: float = 0.6  # ... this part of the training's steps; but no more than ...
+    steps_most: float = 30.0  # ... this many times the training's steps
+    host_part: float = 0.3  # of the training's steps in environments on the host, where steps are dear
+    fewest_episodes: int = 10  # of each, whatever it takes
+
+    def budget(self, steps: int, *, pure: bool) -> float:
+        """Steps that all candidates together may take after a training of this many."""
+        if not pure:
+            return self.host_part * steps
+        return min(max(self.steps, self.steps_part * steps), self.steps_most * steps)
 
 
 class LimitState(NamedTuple):
@@ -75,12 +120,12 @@ class LimitState(NamedTuple):
 
     lasting: RateTracker  # for the bias
     recent: RateTracker  # for the slopes
+    foresight: Foresight  # how far changes of the rates can be foreseen
     last: Totals  # [criteria, groups] of the latest rollout with demand
     moved: jax.Array  # [criteria] how far the groups' rates move apart or together from one rollout to the next
     integral: jax.Array  # [criteria] I
     mu: jax.Array  # [criteria] relative multiplier
     bias: jax.Array  # [criteria] sign(x) sqrt(|x|)
-    price: jax.Array  # [criteria] reward of an episode per unit of bias, older values fading
 
 
 class BiasLimit(Method):
@@ -88,6 +133,7 @@ class BiasLimit(Method):
 
     name: ClassVar[str] = "elbert-po"
     uses: ClassVar[tuple[str, ...]] = ("eta_discount",)
+    foresees: ClassVar[bool] = True
 
     max_bias: Annotated[float, Setting("largest bias to be allowed, in place of alpha", low=0, open_low=True)]
     demand_weight: DemandWeight = ()
@@ -136,33 +182,38 @@ class BiasLimit(Method):
         return LimitState(
             lasting=nothing,
             recent=nothing,
+            foresight=Foresight.none(criteria, groups),
             last=Totals(none, none),
             moved=each,
             integral=each,
             mu=jnp.ones(criteria, jnp.float32),
             bias=each,
-            price=each,
         )
 
     def advance(self, state: LimitState, estimates: Estimates, done: Window, clock: Clock) -> LimitState:
-        """Take in the episodes of a rollout and move the multipliers; prices fade with those of earlier ones."""
-        after = self.controlled(state, done, gain=self.controller.gain(clock))
-        price = limited_advantage(estimates, self.slopes(after), jnp.exp(after.integral))[1]
-        keep = jnp.where(clock.iteration == 0, 0.0, self.controller.keep_price)
-        return after._replace(price=keep * state.price + (1 - keep) * price)
+        """Take in the episodes of a rollout and move the multipliers."""
+        del estimates
+        return self.controlled(state, done, clock=clock)
 
-    def controlled(self, state: LimitState, done: Window, *, gain: jax.Array) -> LimitState:
+    def controlled(self, state: LimitState, done: Window, *, clock: Clock) -> LimitState:
         """The state with the episodes of one more rollout and the multipliers moved."""
-        c, square_limit = self.controller, self.max_bias**2
-        lasting = state.lasting.faded(c.keep, done)
+        c = self.controller
+        tolerated = self.max_bias**2 + (state.moved * c.tolerance_at(clock)) ** 2
+        gain, margin, foresight = c.gain(clock), c.margin_at(clock), state.foresight.checked(c.keep_belief, done)
+        belief = foresight.belief
+        lasting = state.lasting.faded(c.kept(c.keep, belief, clock), done)
         square, noise, known = lasting.squared_bias()
-        error = jnp.where(known, jnp.clip(square / square_limit - c.aim, -1.0, 2.0), 0.0) / (1.0 + noise / square_limit)
+        below = jnp.maximum(margin * jnp.sqrt(noise) / self.max_bias, c.least_margin * margin / c.margin)
+        aim = jnp.maximum(1.0 - below, c.least_aim) ** 2
+        excess = c.stiffness_at(clock) * (square - aim * tolerated) / (tolerated + noise)
+        error = jnp.where(known, jnp.clip(excess, -1.0, 2.0), 0.0)
         ended = jnp.sum(done.demand, axis=-1) > 0  # between episodes the integral waits
-        integral = state.integral + jnp.where(ended, gain * error, 0.0)
+        integral = jnp.clip(state.integral + jnp.where(ended, gain * error, 0.0), *c.integral_ends)
         has_demand = done.demand > 0
         return state._replace(
             lasting=lasting,
-            recent=state.recent.faded(c.keep_recent, done),
+            recent=state.recent.faded(c.kept(c.keep_recent, belief, clock), done),
+            foresight=foresight,
             last=Totals(
                 jnp.where(has_demand, done.supply, state.last.supply),
                 jnp.where(has_demand, done.demand, state.last.demand),
@@ -171,6 +222,16 @@ class BiasLimit(Method):
             integral=integral,
             mu=jnp.exp(integral + c.proportional * error),
             bias=jnp.sign(square) * jnp.sqrt(jnp.abs(square)),
+        )
+
+    def foreseen(self, state: LimitState, change: Totals) -> LimitState:
+        """What was seen of earlier policies, as this one would have shown it."""
+        believed = Totals(*(state.foresight.belief[:, None] * part for part in change))
+        return state._replace(
+            lasting=state.lasting.foreseen(believed),
+            recent=state.recent.foreseen(believed),
+            last=shifted(state.last, believed),
+            foresight=state.foresight.noted(state.lasting, change),
         )
 
     def slopes(self, state: LimitState) -> jax.Array:
@@ -187,13 +248,13 @@ class BiasLimit(Method):
 
     def advantage(self, estimates: Estimates, state: LimitState) -> jax.Array:
         """A_R / dev(A_R) - sum_c mu_c s_c A_b,c / dev(A_b,c) + sum_g w_g A_D,g / dev(A_R).   -> [...]"""
-        combined, _ = limited_advantage(estimates, self.slopes(state), state.mu)
+        combined = limited_advantage(estimates, self.slopes(state), state.mu)
         demanded = demand_advantage(estimates, self.demand_weight)
         return combined + demanded / deviation_of(estimates.reward, estimates.counted)
 
     def metrics(self, state: LimitState) -> dict[str, jax.Array]:
-        """The multipliers, their prices, and the bias as the controller sees it."""
-        return {"mu": state.mu, "price": state.price, "limited_bias": state.bias}
+        """The multipliers, and the bias as the controller sees it."""
+        return {"belief": state.foresight.belief, "mu": state.mu, "limited_bias": state.bias}
 
     def warning(self, state: LimitState) -> str:
         """Episodes of a user's environment may be longer than the training."""
@@ -213,17 +274,15 @@ class BiasLimit(Method):
         return jnp.where(jnp.sum(both, axis=-1) > 1, smooth, state.moved)
 
 
-def limited_advantage(estimates: Estimates, slope: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A_R / dev(A_R) - sum_c mu_c s_c A_b,c / dev(A_b,c), and the prices lambda_c.   -> [...], [criteria]
+def limited_advantage(estimates: Estimates, slope: jax.Array, mu: jax.Array) -> jax.Array:
+    """A_R / dev(A_R) - sum_c mu_c s_c A_b,c / dev(A_b,c).   -> [...]
 
     s_c = sum_g |slope_g| / 2 is 1 where two groups make up the whole bias and falls to 0 as all rates become equal.
-    The price is the reward of an episode that one unit of bias is worth, mu_c s_c**2 dev(A_R) / dev(A_b,c).
     """
     bias = bias_advantage(estimates, slope)
     size = jnp.sum(jnp.abs(slope), axis=-1) / 2
     dev_reward, dev_bias = (deviation_of(signal, estimates.counted) for signal in (estimates.reward, bias))
-    weight = mu * size / dev_bias
-    return estimates.reward / dev_reward - bias @ weight, weight * size * dev_reward
+    return estimates.reward / dev_reward - bias @ (mu * size / dev_bias)
 
 
 def bias_advantage(estimates: Estimates, slope: jax.Array) -> jax.Array:
