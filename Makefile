@@ -77,8 +77,10 @@ bench: $(VENV)/installed-bench
 	for study in coverage unknown monitor jumps; do $(BIN)/python benchmarks/audits.py $$study || exit 1; done
 	$(BIN)/python benchmarks/audit_scale.py
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/large_worlds.py --only epidemic attention
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/limits.py
+	$(BIN)/python benchmarks/finite_worlds.py
 
 reproduce: $(VENV)/installed
 	$(BIN)/elbert reproduce $(REPRODUCE)

@@ -38,7 +38,7 @@ def forgetting():
             del known[name]
 
 
-TRAINS = re.compile(r"elbert\.(train|evaluate|compare|sweep)")
+TRAINS = re.compile(r"elbert\.(train|evaluate|compare|sweep|tradeoff)")
 SHOWN = [
     pytest.param(p, id=p.name, marks=[pytest.mark.slow] if TRAINS.search(p.read_text()) else [])
     for p in PAGES

@@ -55,7 +55,7 @@ def result():
         supply=8 * (0.5 + noise),
         demand=np.full((episodes, 1, 2), 8.0),
     )
-    return judged(sums, env="lending", method="elbert-po", criteria=("rate",), max_bias=0.1, price=3.0)
+    return judged(sums, env="lending", method="elbert-po", criteria=("rate",), max_bias=0.1)
 
 
 def test_an_evaluation_has_one_name_for_one_thing(result):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from elbert.experiments.evaluate import evaluate
     from elbert.experiments.run_folder import runs
     from elbert.experiments.sweep import Sweep, sweep
+    from elbert.experiments.tradeoff import Tradeoff, tradeoff
     from elbert.experiments.train import load, train, train_many
     from elbert.fairness import BenefitReport, benefit_report
     from elbert.learning import Agent
@@ -49,7 +50,7 @@ _ROOMS = ("auditing", "callbacks", "envs", "exact", "fairness", "learning")
 _HOMES = (
     *("errors", "fairness", *(f"auditing.{module}" for module in ("results", "question", "audit", "law", "monitor"))),
     *("envs", "learning", "exact.frontier"),
-    *(f"experiments.{module}" for module in ("run_folder", "evaluate", "compare", "train", "sweep")),
+    *(f"experiments.{module}" for module in ("run_folder", "evaluate", "compare", "train", "sweep", "tradeoff")),
 )
 """Modules that the other names come from, in the order in which they import each other."""
 
@@ -66,6 +67,7 @@ __all__ = [
     "SupplyDemandVectorWrapper",
     "SupplyDemandWrapper",
     "Sweep",
+    "Tradeoff",
     "__version__",
     "audit",
     "auditing",
@@ -86,6 +88,7 @@ __all__ = [
     "register",
     "runs",
     "sweep",
+    "tradeoff",
     "train",
     "train_many",
 ]

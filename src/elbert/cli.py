@@ -378,8 +378,8 @@ def report(
     """Write a page that opens offline in any browser: the answer, pictures, an episode to watch, and every number.
 
     Args:
-        source: Folders of runs and rules to compare; or the folder of a sweep, of a reproduction, of an audit or of a
-            frontier; or a TOML file with a question about a log.
+        source: Folders of runs and rules to compare; or the folder of a sweep, of a trade-off, of a reproduction, of an
+            audit or of a frontier; or a TOML file with a question about a log.
         out: File of the page.
         replay: Let two of the policies act once more, side by side on the same chance.
         env: Environment of runs that were trained in one of your own: module:function or file.py:function.
@@ -446,6 +446,66 @@ def frontier(
     with ProgressDisplay(f"frontier of {env}") as display:
         found = found_frontier(env, max_bias=limits, horizon=horizon, progress=display)
     _show(found.to_dict(), frontier_page(found), as_json=as_json, written=write_frontier(found, out))
+
+
+@app.command
+def tradeoff(
+    env: str,
+    *,
+    max_bias: Annotated[list[float] | None, Parameter(negative=(), consume_multiple=True)] = None,
+    preset: str = "fast",
+    steps: int | None = None,
+    seed: int = 0,
+    seeds: int = 3,
+    out: Path | None = None,
+    resume: bool = False,
+    settings: Annotated[Repeated, Parameter(name="--set")] = None,
+    world: Repeated = None,
+    as_json: Json = False,
+) -> None:
+    """Train policies for several limits on the bias, and show what reward each limit leaves and what more would gain.
+
+    Args:
+        env: Name of a world (elbert envs lists them), or module:function or file.py:function that makes an environment.
+        max_bias: Limits on the bias: --max-bias 0.01 0.05 inf, where inf is no limit. By default 0.01, 0.02, 0.05, 0.1
+            and no limit.
+        preset: fast, paper, or the path of a TOML file: the settings that are not given here.
+        steps: Number of environment steps of each policy, rounded up to whole rollouts; by default the preset's.
+        seed: Seed of all randomness.
+        seeds: Number of seeds to train for each limit, from --seed on. One gives no prices.
+        out: Folder of the run, the page, the tables and the figure; a new one in runs by default.
+        resume: Resume the run in --out, or the latest unfinished trade-off of this environment in runs.
+        settings: Any other setting: --set gamma=0.999 --set hidden=[64,64]. elbert presets ENV lists
+            them.
+        world: Parameters of the world in training: --world horizon=5000.
+    """
+    from elbert.report.live import ProgressDisplay
+
+    with ProgressDisplay(f"trade-off in {env}", at_first="compiling") as display:
+        from elbert.cli_arguments import assignments, run_folder
+        from elbert.experiments.environment_from import environment_from
+        from elbert.experiments.resolve import check_names, listed_seeds
+        from elbert.experiments.tradeoff import LIMITS
+        from elbert.experiments.tradeoff import tradeoff as train_limits
+
+        folder = run_folder(env, "tradeoff", out, resume=resume)
+        limits = LIMITS if max_bias is None else max_bias
+        chosen = assignments(settings, "--set", max_bias=limits, steps=steps)
+        check_names("elbert-po", chosen)
+        found = train_limits(
+            environment_from(env),
+            seeds=listed_seeds(seeds, first=seed),
+            preset=preset,
+            world=assignments(world, "--world"),
+            out=folder,
+            resume=resume,
+            progress=display,
+            **chosen,
+        )
+        from elbert.report.tradeoff import tradeoff_page, write_tradeoff
+
+        written = write_tradeoff(found, folder)
+    _show(found.to_dict(), tradeoff_page(found), as_json=as_json, written=written, width=140)
 
 
 @app.command

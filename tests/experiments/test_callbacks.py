@@ -13,8 +13,9 @@ import elbert
 from elbert.callbacks import Evaluated, EvaluateEvery, LogTo, StopWhenConfirmed
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import get_rule
+from elbert.fairness.bias_inference import BiasTest
 from elbert.learning import Member, Metrics
-from elbert.learning.result import LimitResult, Mean
+from elbert.learning.result import Mean
 from tests.experiments.small_runs import TINY, WORLD, same_policy
 from tests.learning.tiny import Probe, ProbeEnv
 
@@ -79,7 +80,7 @@ def some_result():
 
 
 def evaluated(verdict, reward):
-    limit = LimitResult(max_bias=0.1, verdict=verdict)
+    limit = BiasTest(max_bias=0.1, verdict=verdict)
     return [Evaluated(1, 1, 0, replace(some_result(), limit=limit, reward=Mean(reward, None), report=None))]
 
 

@@ -9,7 +9,8 @@ import pytest
 from elbert.errors import InvalidInputError
 from elbert.experiments.gate import check_gate, gate
 from elbert.experiments.results import over_seeds
-from elbert.learning.result import LimitResult, judged
+from elbert.fairness.bias_inference import BiasTest
+from elbert.learning.result import judged
 from elbert.learning.simulators import Episodes
 from tests.command_line import cli
 
@@ -29,7 +30,7 @@ def result(difference, episodes=50, max_bias=None):
 
 def with_verdicts(*verdicts):
     single = result(0.0)
-    limits = [LimitResult(max_bias=0.1, verdict=verdict) for verdict in verdicts]
+    limits = [BiasTest(max_bias=0.1, verdict=verdict) for verdict in verdicts]
     return over_seeds([replace(single, limit=limit) for limit in limits], range(len(limits)))
 
 

@@ -1,4 +1,5 @@
 """Intervals of rates: by hand, against scipy, coverage, and what is not estimable."""
+# pyright: reportOptionalOperand=false, reportOperatorIssue=false
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ from scipy import stats
 from benchmarks.coverage import SITUATIONS, rate_coverage
 from elbert.errors import InvalidInputError
 from elbert.fairness import EpisodeTotals, estimate_rates, mean_interval
-from elbert.fairness.rate_intervals import INTERVAL_METHODS
+from elbert.fairness.rate_intervals import INTERVAL_METHODS, mean_ratio_interval
 from tests.parameters import slow_after
 
 SUPPLY = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]])  # [episodes, groups]
@@ -200,6 +201,32 @@ def test_mean_interval_agrees_with_scipy():
     low, high = stats.ttest_1samp(values, 0).confidence_interval(0.9)
     assert found == pytest.approx((values.mean(), low, high))
     assert mean_interval([2.0]) == (2.0, None, None)
+
+
+def test_a_ratio_of_means_has_ends_that_students_t_just_allows():
+    """Red if a variance, the covariance or t is wrong: at an end r, the interval of mean(y - r x) ends at 0."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(2.0, 0.5, 6)
+    y = 3 * x + rng.normal(0.0, 1.0, 6)
+    ratio, low, high = mean_ratio_interval(y, x, confidence=0.9)
+    assert low < ratio < high
+    assert ratio == pytest.approx(y.mean() / x.mean())
+    assert mean_interval(y - low * x, confidence=0.9).low == pytest.approx(0, abs=1e-12)
+    assert mean_interval(y - high * x, confidence=0.9).high == pytest.approx(0, abs=1e-12)
+    assert mean_ratio_interval([0.010, 0.012, 0.014], [0.1] * 3)[1:] == pytest.approx((0.070317, 0.169683), abs=1e-6)
+    assert mean_ratio_interval(y, x - x.mean() + 0.1)[1:] == (None, None), "the lower mean may be 0"
+    assert mean_ratio_interval([1.0], [2.0]) == (0.5, None, None)
+    with pytest.raises(InvalidInputError, match="shapes"):
+        mean_ratio_interval([1.0, 2.0], [1.0])
+
+
+def test_a_ratio_of_means_is_covered_as_often_as_promised():
+    rng = np.random.default_rng(2)
+    covered, rounds = 0, 2000
+    for x, noise in zip(rng.normal(1.0, 0.2, (rounds, 4)), rng.normal(0.0, 0.3, (rounds, 4)), strict=True):
+        _, low, high = mean_ratio_interval(0.5 * x + noise, x)
+        covered += low is None or low <= 0.5 <= high  # without ends it holds everything, or all but a stretch
+    assert 0.935 < covered / rounds < 0.97
 
 
 def test_precise_numbers_stay_precise_next_to_jax_arrays():

@@ -13,6 +13,7 @@ import pytest
 import elbert
 from elbert.errors import InvalidInputError
 from elbert.fairness.notions import EQUAL_OPPORTUNITY
+from elbert.files import read_tensors, write_tensors
 from elbert.learning.distributions import Categorical, Gaussian
 from elbert.learning.networks import Scale
 from elbert.learning.policy import Policy
@@ -145,8 +146,13 @@ def test_the_notion_of_a_wrapper_is_kept_and_shown():
 
 
 def test_a_limit_in_evaluation_comes_before_that_of_training(untrained):
-    limited = dataclasses.replace(untrained, about=dataclasses.replace(untrained.about, max_bias=0.9, price=1.0))
+    limited = dataclasses.replace(untrained, about=dataclasses.replace(untrained.about, max_bias=0.9))
     assert limited.evaluate(8).limit.max_bias == 0.9
-    assert limited.evaluate(8, max_bias=0.9).limit.price is not None
-    other = limited.evaluate(8, max_bias=0.5).limit
-    assert (other.max_bias, other.price) == (0.5, None), "training saw the price of its own limit only"
+    assert limited.evaluate(8, max_bias=0.5).limit.max_bias == 0.5
+
+
+def test_a_file_with_a_price_from_before_is_read_without_it(untrained, tmp_path):
+    path = untrained.save(tmp_path / "agent")
+    arrays, content = read_tensors(path)
+    write_tensors(path, arrays, content | {"about": content["about"] | {"price": 3.0, "length": 16.0}})
+    assert elbert.load(path).about == untrained.about

@@ -57,3 +57,12 @@ def test_files_from_before_say_nothing_about_reliability():
     for name in ("left_out", "reliable"):
         del content["criteria"][0]["bias"][name]
     assert Result.from_dict(content).worst.bias.reliable is None
+
+
+def test_the_price_in_files_from_before_is_passed_over():
+    sums = Episodes(np.ones(9), np.full(9, 5.0), np.full((9, 1, 2), 2.0), np.full((9, 1, 2), 4.0))
+    result = judged(sums, env="mine", method="g-ppo", criteria=("rate",), max_bias=0.1)
+    content = result.to_dict()
+    assert "price" not in content["limit"]
+    content["limit"]["price"] = 0.003
+    assert Result.from_dict(content) == result

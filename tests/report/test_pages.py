@@ -13,7 +13,8 @@ from elbert.experiments.compare import Compared, Comparison
 from elbert.experiments.results import BestPossible
 from elbert.experiments.run_folder import RunFolder, RunSummary
 from elbert.experiments.settings_in_use import settings_in_use
-from elbert.learning.result import Bias, CriterionResult, GroupRate, LimitResult, Mean, Result
+from elbert.fairness.bias_inference import BiasTest
+from elbert.learning.result import Bias, CriterionResult, GroupRate, Mean, Result
 from elbert.report.pages import (
     coefficients_page,
     comparison_page,
@@ -38,7 +39,7 @@ RESULT = Result(
     reward=Mean(-1.97823, (-2.01234, -1.94412)),
     criteria=(CriterionResult("discovery rate", Bias(0.03881, 0.03777, (0.01642, 0.06123), 0.00207), GROUPS),),
     train_seconds=1273.2,
-    limit=LimitResult(max_bias=0.02, verdict="refuted", p_refute=0.00012, p_confirm=1.0),
+    limit=BiasTest(max_bias=0.02, verdict="refuted", p_refute=0.00012, p_confirm=1.0),
 )
 SEVERAL = replace(RESULT, seeds=(replace(RESULT, seed=0), replace(RESULT, seed=1)))
 NAMES = ("attention-harder-elbert-po-12", "attention-harder-g-ppo-1")
@@ -108,7 +109,7 @@ def test_nothing_is_cut_or_lost_at_any_width(name, width):
 
 def test_an_evaluation_at_80_columns():
     below = replace(RESULT.criteria[0].bias, estimate=0.0011, debiased=-0.0009, ci=(0.0, 0.0031))
-    limit = LimitResult(max_bias=0.02, verdict="confirmed", p_refute=1.0, p_confirm=0.00012)
+    limit = BiasTest(max_bias=0.02, verdict="confirmed", p_refute=1.0, p_confirm=0.00012)
     result = replace(RESULT, criteria=(replace(RESULT.criteria[0], bias=below),), limit=limit)
     assert as_text(result_page(result), 80).splitlines()[:14] == [
         "elbert-po on attention-harder: 128 episodes of up to 1024 steps",
@@ -186,7 +187,7 @@ def test_the_interval_stands_next_to_the_number_that_it_belongs_to():
     ("verdict", "colour"), [("confirmed", "\x1b[32m"), ("refuted", "\x1b[1;31m"), ("not refuted", "\x1b[33m")]
 )
 def test_verdicts_are_coloured_and_in_words(verdict, colour):
-    result = replace(RESULT, limit=LimitResult(max_bias=0.02, verdict=verdict))
+    result = replace(RESULT, limit=BiasTest(max_bias=0.02, verdict=verdict))
     for page in (result_page(result), coefficients_page({"alpha=1": result, "alpha=2": result})):
         terminal = io.StringIO()
         Console(file=terminal, width=160, force_terminal=True, color_system="standard", no_color=False).print(page)

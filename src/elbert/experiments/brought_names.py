@@ -45,8 +45,7 @@ RENAMED = {
 """Their name of a setting -> ours."""
 
 ANSWERED = {
-    "policy_kwargs": "Networks are set by hidden (widths of the layers), activation and critic.",
-    "policy": "Networks are set by hidden (widths of the layers), activation and critic.",
+    "policy_kwargs": "Networks are set by hidden (widths of the layers), activation, critic and policy.",
     "verbose": "What is shown while it trains is said by progress in Python; --json silences the command line's table.",
     "device": "JAX chooses it: set the environment variable JAX_PLATFORMS, for example to cpu.",
     "callback": "Functions that are called after every iteration are given as a list: callbacks=[...].",

@@ -31,7 +31,7 @@ class Request(NamedTuple):
 
     def check_fit(self, simulator: Simulator) -> None:
         """Refuse what was given and would have no effect, or could not work, in this environment."""
-        shape = simulator.shape
+        shape = simulator.shape.seen_by(self.settings)
         self.method.check_fit(self.settings, self.given, groups=shape.groups, horizon=simulator.horizon)
         if "initial_deviation" in self.given and not shape.actions.learns_deviation:
             raise InvalidInputError("initial_deviation has no effect on choices, only on real-valued actions.")

@@ -7,9 +7,9 @@ from typing import Any, get_args
 from elbert.envs import ENTRIES
 from elbert.errors import ElbertError
 from elbert.exact.frontier import best_reward_at
-from elbert.fairness.bias_inference import Verdict
+from elbert.fairness.bias_inference import BiasTest, Verdict
 from elbert.fairness.rate_intervals import mean_interval
-from elbert.learning.result import Bias, CriterionResult, Ends, GroupRate, LimitResult, Mean, Result
+from elbert.learning.result import Bias, CriterionResult, Ends, GroupRate, Mean, Result
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # on a limit, from the most favourable to the least
 
@@ -56,12 +56,11 @@ def _mean_group(rows: Sequence[GroupRate]) -> GroupRate:
     return GroupRate(group=rows[0].group, rate=rate, ci=ci, supply=supply, demand=demand)
 
 
-def least_favourable(limits: Sequence[LimitResult]) -> LimitResult | None:
-    """The limit over seeds: the least favourable verdict, with its p-values, and the mean price."""
+def least_favourable(limits: Sequence[BiasTest]) -> BiasTest | None:
+    """The limit over seeds: the least favourable verdict, with its p-values."""
     if not limits:
         return None
-    worst = max(limits, key=lambda limit: (VERDICTS.index(limit.verdict), limit.p_confirm or 0.0))
-    return replace(worst, price=_mean_of([limit.price for limit in limits])[0])
+    return max(limits, key=lambda limit: (VERDICTS.index(limit.verdict), limit.p_confirm or 0.0))
 
 
 def _mean_of(values: Sequence[float | None]) -> tuple[float | None, Ends | None]:

@@ -1,4 +1,4 @@
-"""What a page can be made from: runs and rules, a sweep, a reproduction, a frontier, an audit, or a question."""
+"""What a page can be made from: runs and rules, studies, a reproduction, a frontier, an audit, or a question."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +16,12 @@ from elbert.experiments.jit_cache import keep_compiled
 from elbert.experiments.paper import EXPERIMENTS, Experiment, plans_for
 from elbert.experiments.reproduce import Reproduction, outcome_of
 from elbert.experiments.sweep import PLAN, Sweep, read_sweep
+from elbert.experiments.tradeoff import KEPT, Tradeoff, read_tradeoff
 from elbert.files import FileError, as_path, read_json, read_sealed
 from elbert.learning import Environment
 from elbert.progress import Tell, tell_nobody
 
-Source: TypeAlias = Comparison | Reproduction | Sweep | Frontier | Audit | LawTable
+Source: TypeAlias = Comparison | Reproduction | Sweep | Tradeoff | Frontier | Audit | LawTable
 AUDIT = "audit.json"
 REMEDY = "Conduct the audit again."
 
@@ -29,8 +30,8 @@ def open_sources(sources: Sequence[str], *, env: Environment | None = None, prog
     """The result that some sources name: several are runs and rules to compare, one may be any kind of result."""
     if not sources:
         raise InvalidInputError(
-            "Nothing was named. Give folders of runs, or one of: the folder of a sweep, of a reproduction, of an audit "
-            "or of a frontier, or a TOML file with a question about a log."
+            "Nothing was named. Give folders of runs, or one of: the folder of a sweep, of a trade-off, of a "
+            "reproduction, of an audit or of a frontier, or a TOML file with a question about a log."
         )
     if len(sources) == 1 and not is_rule(sources[0]):
         found = _single(as_path(sources[0], "the source"), progress)
@@ -49,6 +50,8 @@ def _single(path: Path, progress: Tell) -> Source | None:
         return (audit if question.law is None else law_table)(log, question, progress=progress)
     if (path / PLAN).is_file():
         return read_sweep(path)
+    if (named := path if path.name == KEPT else path / KEPT).is_file():
+        return read_tradeoff(named)
     named = path / AUDIT if path.is_dir() else path
     if named.name == AUDIT and named.exists():
         content = read_sealed(named, remedy=REMEDY)

@@ -206,6 +206,29 @@ def mean_interval(values: ArrayLike, *, confidence: float = 0.95) -> MeanEstimat
     return MeanEstimate(mean, mean - half, mean + half)
 
 
+def mean_ratio_interval(above: ArrayLike, below: ArrayLike, *, confidence: float = 0.95) -> MeanEstimate:
+    """mean(y) / mean(x) of independent pairs (y, x), with Fieller's interval.   [pairs], [pairs] -> numbers
+
+    The interval holds every r for which Student's t does not refute mean(y - r x) = 0: with v the variances of the
+    means, (y - r x)**2 <= t**2 (v_y - 2 r v_xy + r**2 v_x). It has no ends where x could be 0 as well, and is None.
+    """
+    confidence = as_confidence(confidence)
+    y, x = (np.asarray(as_array(values, "values"), dtype=float) for values in (above, below))
+    if y.shape != x.shape or y.ndim != 1 or not (np.isfinite(y).all() and np.isfinite(x).all()):
+        raise InvalidInputError(f"values have shapes {y.shape} and {x.shape}. Give as many finite numbers as others.")
+    mean_y, mean_x = float(y.mean()), float(x.mean())
+    ratio = mean_y / mean_x if mean_x else float("nan")
+    if y.size == 1:
+        return MeanEstimate(ratio, None, None)
+    square = float(stdtrit(y.size - 1, 0.5 + confidence / 2)) ** 2
+    (v_y, v_xy), (_, v_x) = np.cov(y, x) / y.size
+    a, b, c = mean_x**2 - square * v_x, mean_x * mean_y - square * v_xy, mean_y**2 - square * v_y
+    if a <= 0:
+        return MeanEstimate(ratio, None, None)
+    half = float(np.sqrt(max(b**2 - a * c, 0.0)))
+    return MeanEstimate(ratio, float((b - half) / a), float((b + half) / a))
+
+
 def _around(centre: Floats, error: Floats, freedom: Floats, confidence: float) -> tuple[Floats, Floats, Floats]:
     """Centre +- t * error, with Student's t on these degrees of freedom."""
     half = stdtrit(freedom, 0.5 + confidence / 2) * error

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from elbert.checks import as_seed
+from elbert.envs.parts import Parts
 from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, tensors_checksum, write_tensors
 from elbert.learning.distributions import Categorical, Gaussian
@@ -17,10 +18,12 @@ from elbert.learning.estimates import split_signals
 from elbert.learning.evaluation import Evaluable
 from elbert.learning.history import History
 from elbert.learning.networks import Model, Moments, Scale, Shape
+from elbert.learning.part_actions import part_actions
 from elbert.learning.policy import Policy, act_from_key, numbers_from, values_from
 from elbert.learning.schedules import as_stored
 from elbert.learning.settings import Settings
-from elbert.learning.simulators import Environment, Episodes, open_simulator
+from elbert.learning.simulators import Environment, Episodes, Simulator, open_simulator
+from elbert.learning.subsets import Subset
 from elbert.learning.trees import MismatchError, from_arrays, to_arrays
 from elbert.shown import Shown
 
@@ -28,8 +31,10 @@ if TYPE_CHECKING:
     from elbert.learning.onnx_model import Exported
 
 FORMAT = 2  # of agent files; format 1 was that of elbert 0.1.0
+GONE = ("price", "length")  # entries of `About` in files that were written before they were taken out
 NOT_GIVEN: Any = object()
-DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "Gaussian": Gaussian}  # by the name in agent files
+DISTRIBUTIONS: dict[str, Any] = {"Categorical": Categorical, "Gaussian": Gaussian, "Subset": Subset}  # as in files
+PARTS = "parts/"  # before the names of the arrays that hold the parts of the problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +50,6 @@ class About:
     observation_shape: tuple[int, ...] | None  # of a Box; None for other spaces, whose observations come flattened
     method_settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # ready for JSON
     max_bias: float | None = None  # the limit it was trained for
-    price: float | None = None  # reward of an episode per unit of that limit, all criteria together
-    length: float | None = None  # steps of that episode; None if only the user's environment knows
     group_names: tuple[str, ...] | None = None  # None: groups are numbered
     notion: str | None = None  # what supply and demand mean, where that is known
 
@@ -131,7 +134,8 @@ class Agent(Evaluable, Shown):
         """How probable each action is, for an observation or a batch of them (the batch in front).
 
         One choice (Discrete): an array [..., actions] that adds up to 1. Several independent choices (MultiDiscrete,
-        MultiBinary): a tuple of these, one for each. Real numbers (Box): a `Normal` with the `mean` and the
+        MultiBinary): a tuple of these, one for each. Several different parts, as a policy by parts draws them: how
+        probable each is to be drawn first, [..., alternatives]. Real numbers (Box): a `Normal` with the `mean` and the
         `deviation` of each, [..., n], before they are clipped to the limits of the space.
         """
         batch, lead = self._batch(observation)
@@ -173,11 +177,7 @@ class Agent(Evaluable, Shown):
         where, parameters = self.placed_in(env, parameters)
         with open_simulator(where, self.settings.copies, parameters) as simulator:
             shape = simulator.shape
-            if (shape.observation, shape.actions) != (self.shape.observation, self.shape.actions):
-                raise InvalidInputError(
-                    f"The agent was trained with {self.shape.observation} numbers observed and actions "
-                    f"{self.shape.actions}; {simulator.name} has {shape.observation} and {shape.actions}."
-                )
+            self.check_fit(simulator)
             sums = simulator.play(self.model, self.policy, **options)
         about = self.about
         names = (about.group_names, simulator.group_names)[:: 1 if env is None else -1]  # those of where it acts first
@@ -189,9 +189,20 @@ class Agent(Evaluable, Shown):
             "notion": simulator.notion,
             "train_seconds": about.train_seconds,
             "max_bias": about.max_bias,
-            "price": about.price,
-            "length": about.length,
         }
+
+    def check_fit(self, simulator: Simulator) -> None:
+        """Refuse an environment with other sizes than that of training. The policy keeps the parts of training."""
+        shape, own = simulator.shape, self.shape
+        actions = shape.actions
+        if own.parts is not None:
+            fitted = part_actions(own.parts, actions)
+            actions = actions if fitted is None else fitted.distribution
+        if (shape.observation, actions) != (own.observation, own.actions):
+            raise InvalidInputError(
+                f"The agent was trained with {own.observation} numbers observed and actions {own.actions}; "
+                f"{simulator.name} has {shape.observation} and {shape.actions}."
+            )
 
     def placed_in(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Where the agent acts, and the world's parameters: what is given, over what it was trained in."""
@@ -233,7 +244,8 @@ class Agent(Evaluable, Shown):
 
     def _content(self) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
         """All that makes up the agent: named arrays, and the rest as JSON can hold it."""
-        return to_arrays((*self.policy, self.scale)), {
+        parts = {} if self.shape.parts is None else self.shape.parts.arrays()
+        return to_arrays((*self.policy, self.scale)) | {PARTS + name: array for name, array in parts.items()}, {
             "format": FORMAT,
             "about": dataclasses.asdict(self.about),
             "settings": self.settings.to_dict(),
@@ -272,8 +284,11 @@ class Values(NamedTuple):
 
 def _agent_from(arrays: Mapping[str, np.ndarray[Any, Any]], content: Mapping[str, Any]) -> Agent:
     """The agent of which these are the contents."""
-    about = _with_tuples(content["about"])
-    settings, shape = Settings.of(as_stored(content["settings"])), _shape_from_dict(content["shape"])
+    about = {name: value for name, value in _with_tuples(content["about"]).items() if name not in GONE}
+    held = {name.removeprefix(PARTS): array for name, array in arrays.items() if name.startswith(PARTS)}
+    arrays = {name: array for name, array in arrays.items() if not name.startswith(PARTS)}
+    parts = Parts.from_arrays(held) if held else None
+    settings, shape = Settings.of(as_stored(content["settings"])), _shape_from_dict(content["shape"], parts)
     weights = jax.eval_shape(Model(settings, shape).init, jax.random.key(0))
     template = weights, Moments.unseen(shape.observation), Scale.unit(shape.signals)
     weights, moments, scale = from_arrays(template, arrays)
@@ -289,21 +304,22 @@ def _unpickled(
 
 
 def _shape_to_dict(shape: Shape) -> dict[str, Any]:
-    """Ready for JSON, which knows no infinity: None stands for it in the limits of an action."""
-    content = dataclasses.asdict(shape)
+    """Ready for JSON, which knows no infinity: None stands for it in the limits of an action. Parts are arrays."""
+    content = dataclasses.asdict(dataclasses.replace(shape, parts=None))
+    del content["parts"]
     actions = {"kind": type(shape.actions).__name__} | content["actions"]
     for name in {"low", "high"} & set(actions):
         actions[name] = [end if np.isfinite(end) else None for end in actions[name]]
     return content | {"actions": actions}
 
 
-def _shape_from_dict(content: dict[str, Any]) -> Shape:
+def _shape_from_dict(content: dict[str, Any], parts: Parts | None) -> Shape:
     actions = dict(content["actions"])
     kind = DISTRIBUTIONS[actions.pop("kind")]
     for name, unlimited in (("low", -np.inf), ("high", np.inf)):
         if name in actions:
             actions[name] = [unlimited if end is None else end for end in actions[name]]
-    return Shape(**_with_tuples(content | {"actions": kind(**_with_tuples(actions))}))
+    return Shape(**_with_tuples(content | {"actions": kind(**_with_tuples(actions))}), parts=parts)
 
 
 def _with_tuples(content: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from elbert.checks import as_number, as_seed, as_whole
 from elbert.learning.result import Result, judged
 from elbert.learning.simulators import Environment, Episodes
-from elbert.progress import Watch, watched
+from elbert.progress import Watch, tell_nobody, watched
 
 
 class Evaluable(ABC):
@@ -22,6 +22,10 @@ class Evaluable(ABC):
         self, env: Environment | None, parameters: dict[str, Any], **options: Any
     ) -> tuple[Episodes, dict[str, Any]]:
         """Play episodes, with the options of `Simulator.play`: their sums, and what `judged` is told of the policy."""
+
+    def played(self, episodes: int, *, seed: int, **parameters: Any) -> tuple[Episodes, dict[str, Any]]:
+        """Sums over fresh episodes where the policy is at home, and what `judged` is told of it."""
+        return self._play(None, parameters, episodes=episodes, seed=seed, deterministic=False, progress=tell_nobody)
 
     def evaluate(
         self,
@@ -57,6 +61,6 @@ class Evaluable(ABC):
             sums, about = self._play(
                 env, parameters, episodes=episodes, seed=seed, deterministic=deterministic, progress=tell
             )
-        if max_bias is not None and max_bias != about.get("max_bias"):
-            about |= {"max_bias": float(max_bias), "price": None}  # training saw the price of its own limit only
+        if max_bias is not None:
+            about |= {"max_bias": float(max_bias)}
         return judged(sums, **about, extra_demand=extra_demand, deterministic=deterministic, confidence=confidence)

@@ -74,18 +74,6 @@ class CriterionResult:
 
 
 @dataclass(frozen=True)
-class LimitResult(BiasTest):
-    """Whether the policy keeps the limit on the bias that it was trained for."""
-
-    price: float | None = None  # reward per step that a limit higher by 0.01 would be worth, as training saw it
-
-    def __str__(self) -> str:
-        """The verdict, then the price."""
-        gain = f"\nRaising the limit by 0.01 would gain about {self.price or 0.0:.2g} reward per step."
-        return super().__str__() + ("" if self.price is None else gain)
-
-
-@dataclass(frozen=True)
 class Result(Shown):
     """Reward and benefits of one policy, or means over the policies of several seeds with intervals over seeds.
 
@@ -106,7 +94,7 @@ class Result(Shown):
     extra_demand: float = 0.0
     deterministic: bool = False
     not_estimable: tuple[str, ...] = ()
-    limit: LimitResult | None = None
+    limit: BiasTest | None = None  # whether the policy keeps the limit that it was trained or tested for
     notion: str | None = None  # what supply and demand mean, where that is known
     seed: int | None = None  # of the training, for one of several
     seeds: tuple["Result", ...] = ()  # the single ones, for several seeds
@@ -164,21 +152,17 @@ def judged(
     train_seconds: float | None = None,
     confidence: float = 0.95,
     max_bias: float | None = None,
-    price: float | None = None,
-    length: float | None = None,
 ) -> Result:
     """The statistics of the fairness room on these episodes.
 
     The reward per step is sum_e R_e / sum_e L_e; its interval comes from the residuals (R_e - r L_e) / mean(L).
     `criteria` and `groups` are names; `notion` says what supply and demand mean, where that is known. `max_bias` is the
-    limit to be tested; `price`, the reward of an episode per unit of bias, comes from training, where episodes had the
-    `length` given (if none, the same as here). `extra_demand` is added to every group's demand in every episode, as
-    the published evaluation does.
+    limit to be tested. `extra_demand` is added to every group's demand in every episode, as the published evaluation
+    does.
     """
     mean, steps = float(sums.reward.sum() / sums.length.sum()), float(sums.length.mean())
     residuals = (sums.reward - mean * sums.length) / steps
     around = mean_interval(mean + residuals, confidence=confidence)
-    price = None if price is None else price * 0.01 / (steps if length is None else length)
     demand = sums.demand + extra_demand
     report = benefit_report(sums.supply, demand, groups=groups, criteria=criteria, notion=notion, confidence=confidence)
 
@@ -196,7 +180,7 @@ def judged(
         extra_demand=extra_demand,
         deterministic=deterministic,
         not_estimable=tuple(str(entry) for entry in report.not_estimable),
-        limit=None if max_bias is None else LimitResult(**asdict(tested(report, max_bias)), price=price),
+        limit=None if max_bias is None else tested(report, max_bias),
         notion=None if notion is None else notion.name,
         report=report,
     )

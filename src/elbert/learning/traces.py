@@ -39,12 +39,7 @@ def trace_agent(
     """
     where, own = agent.placed_in(env, parameters)
     with open_simulator(where, 1, own) as simulator:
-        shape = simulator.shape
-        if (shape.observation, shape.actions) != (agent.shape.observation, agent.shape.actions):
-            raise InvalidInputError(
-                f"The agent was trained with {agent.shape.observation} numbers observed and actions "
-                f"{agent.shape.actions}; {simulator.name} has {shape.observation} and {shape.actions}."
-            )
+        agent.check_fit(simulator)
         return trace_policy(
             simulator,
             agent.model,

@@ -66,7 +66,7 @@ class Trainer:
         self.simulator, self.settings, self.members = simulator, settings, tuple(members)
         self.methods = [method.with_settings(member.coefficients) for member in self.members]
         self.method = self.methods[0]  # with the coefficients of the first member
-        self.learner, self.iterations = Learner(settings, simulator.shape), settings.iterations
+        self.learner, self.iterations = Learner(settings, simulator.shape.seen_by(settings)), settings.iterations
         self._prepared = _stacked([each.prepared(*simulator.shape.benefits) for each in self.methods])
         self.state: TrainState = _stacked([self._init(jax.random.key(member.seed)) for member in self.members])
         self.iteration, self.seconds = 0, 0.0
@@ -106,7 +106,6 @@ class Trainer:
     def _agent(self, i: int) -> Agent:
         state = jax.tree.map(lambda x: x[i], self.state)
         method, simulator, settings = self.methods[i], self.simulator, self.methods[i].to_dict()
-        price = method.metrics(state.method).get("price")
         about = About(
             env=simulator.name,
             parameters=simulator.parameters,
@@ -119,11 +118,9 @@ class Trainer:
             observation_shape=simulator.observation_shape,
             group_names=simulator.group_names,
             notion=None if simulator.notion is None else simulator.notion.name,
-            price=None if price is None else float(np.sum(price)),
-            length=None if price is None or simulator.horizon is None else float(simulator.horizon),
         )
         policy = Policy(state.weights, state.moments)
-        return Agent(about, self.settings, simulator.shape, policy, state.scale, simulator.source)
+        return Agent(about, self.settings, self.learner.shape, policy, state.scale, simulator.source)
 
     def warning(self) -> str:
         """What a user should be told after the training; empty if nothing."""

@@ -11,10 +11,11 @@ from elbert.experiments.results import BestPossible
 from elbert.experiments.run_folder import RunSummary, coefficients_text
 from elbert.experiments.settings_in_use import SettingsInUse, overview
 from elbert.fairness.benefit_report import CAUTION
+from elbert.fairness.bias_inference import BiasTest
 from elbert.files import write_json, write_whole
 from elbert.learning.onnx_model import CAUTION as NOT_CARRIED
 from elbert.learning.onnx_model import Exported
-from elbert.learning.result import CriterionResult, Ends, LimitResult, Result
+from elbert.learning.result import CriterionResult, Ends, Result
 from elbert.report.charts import (
     Curve,
     Point,
@@ -108,14 +109,12 @@ def meaning(debiased: float) -> str:
     return "below 0: equal groups would differ more by chance" if debiased < 0 else ""
 
 
-def _limit_row(limit: LimitResult) -> tuple[str, ...]:
-    """The verdict on the limit with the p-value behind it, and what a higher limit would be worth."""
+def _limit_row(limit: BiasTest) -> tuple[str, ...]:
+    """The verdict on the limit with the p-value behind it, and whom it leaves out."""
     p_value = {"confirmed": limit.p_confirm, "refuted": limit.p_refute}.get(limit.verdict)
-    notes = [f"without {', '.join(limit.left_out)}"] if limit.left_out else []
-    if limit.price is not None:
-        notes.append(f"raising the limit by 0.01 would gain about {limit.price:.2g} reward per step")
+    note = f"without {', '.join(limit.left_out)}" if limit.left_out else ""
     p_text = "" if p_value is None else f"p = {p_value:.2g}"
-    return f"bias <= {limit.max_bias:g}", toned(limit.verdict), p_text, "; ".join(notes)
+    return f"bias <= {limit.max_bias:g}", toned(limit.verdict), p_text, note
 
 
 def _groups_table(part: CriterionResult, notion: str | None) -> Table:

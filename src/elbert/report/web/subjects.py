@@ -13,6 +13,7 @@ from elbert.exact.frontier import Frontier
 from elbert.experiments.compare import Compared, Comparison
 from elbert.experiments.reproduce import Outcome, Reproduction
 from elbert.experiments.sweep import Sweep
+from elbert.experiments.tradeoff import Tradeoff, limit_text
 from elbert.fairness.benefit_report import CAUTION, BenefitReport
 from elbert.files import as_path, write_whole
 from elbert.learning.result import Result
@@ -25,6 +26,7 @@ from elbert.report.monitor_page import monitor_page
 from elbert.report.pages import comparison_page, frontier_behind, nearness, result_page
 from elbert.report.paper import experiment_table
 from elbert.report.sweep import points_by_env, sweep_page
+from elbert.report.tradeoff import levels_of, tradeoff_page
 from elbert.report.web.document import Block, Document, Grid, Heading, Picture, Replays, Text
 from elbert.report.web.pictures import (
     benefit_charts,
@@ -232,6 +234,33 @@ def sweep_document(sweep: Sweep) -> Document:
     )
 
 
+def tradeoff_document(found: Tradeoff) -> Document:
+    """What each limit on the bias leaves."""
+    least, most = found.rows[0], found.rows[-1]
+    lowest, highest = (number(row.result.reward.mean) for row in (least, most))
+    points, best = levels_of(found)
+    known = sum(price.gain is not None for price in found.prices)
+    limit = "without a limit" if most.max_bias is None else f"for at most {most.max_bias:g}"
+    return Document(
+        title=f"elbert: limits on the bias in {found.env}",
+        answer=f"In {found.env}, policies for a bias of at most {least.max_bias:g} earn {lowest} per step, and "
+        f"{highest} {limit}. What more of bias gains is known for {known} of "
+        f"{len(found.prices)} steps from limit to limit.",
+        blocks=[
+            *([levels_chart(f"Reward against bias in {found.env}", points, best)] if points else []),
+            Heading("The numbers"),
+            tradeoff_page(found),
+            Heading("Rates of groups"),
+            Grid([_rates(limit_text(row.max_bias), row.result) for row in found.rows]),
+        ],
+        method=[*HOW_JUDGED, *([] if best is None else [HOW_BOUNDED, best.note])],
+        caution=CAUTION,
+        provenance=[("seeds", ", ".join(str(single.seed) for single in least.result.seeds) or "one")],
+        result=found.to_dict(),
+        kind="tradeoff",
+    )
+
+
 def audit_document(audit: Audit) -> Document:
     """A log of decisions."""
     page = audit_page(audit)
@@ -350,6 +379,7 @@ def document_of(result: Any, *, replay: bool = False) -> Document:
         Frontier: frontier_document,
         Reproduction: reproduction_document,
         Sweep: sweep_document,
+        Tradeoff: tradeoff_document,
         Audit: audit_document,
         LawTable: law_document,
         Monitored: monitor_document,
