@@ -9,7 +9,9 @@ with connected("local") as ray:
 import logging
 import os
 import re
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -45,21 +47,43 @@ def connected(address: str) -> Iterator[Any]:
             f"ray is {address!r}. Give 'local' (a Ray on this machine), 'auto' (the cluster that this machine is part "
             "of) or the address of a cluster, such as head-node:6379."
         )
-    ray = _imported()
+    with _interrupts_held():
+        ray = _imported()
     if ray.is_initialized():
         yield ray
         return
     try:
         if place is not None:  # Ray itself would try for many minutes
             socket.create_connection((place[1].strip("[]"), int(place[2])), timeout=SECONDS).close()
-        _join(ray, address)
+        with _interrupts_held():
+            _join(ray, address)
     except (OSError, OverflowError, RuntimeError, ValueError) as error:  # which of them depends on the address
         ray.shutdown()
         raise ClusterError(_failure(address, error)) from error
+    except KeyboardInterrupt:  # that was held
+        ray.shutdown()
+        raise
     try:
         yield ray
     finally:
-        ray.shutdown()
+        with _interrupts_held():
+            ray.shutdown()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C takes effect after the block: in the middle of Ray's start it was seen to end the process by a fault."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if arrived:
+        raise KeyboardInterrupt
 
 
 def _join(ray: Any, address: str) -> None:
