@@ -11,17 +11,26 @@ from elbert import ray_cluster
 
 def test_an_interrupt_takes_effect_after_the_block():
     reached = []
-    with pytest.raises(KeyboardInterrupt), ray_cluster._interrupts_held():
-        os.kill(os.getpid(), signal.SIGINT)
-        reached.append(True)
+
+    def interrupted() -> None:
+        with ray_cluster._interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert reached == [True]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_error_in_the_block_comes_first():
-    with pytest.raises(ValueError, match="own"), ray_cluster._interrupts_held():
-        os.kill(os.getpid(), signal.SIGINT)
-        raise ValueError("own")
+    def interrupted() -> None:
+        with ray_cluster._interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            raise ValueError("own")
+
+    with pytest.raises(ValueError, match="own"):
+        interrupted()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

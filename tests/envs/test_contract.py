@@ -42,6 +42,41 @@ def course(world, key, steps=COURSE):
         yield state, step
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_means_are_the_means_of_what_happens(name):
+    """Over many episodes, what happened and what was to be expected differ by chance alone, step by step and in sum."""
+    world, copies, steps = make_world(name), 400, 20
+
+    @jax.jit
+    @jax.vmap
+    def differences(key):
+        key_reset, key_actions, key_steps = jax.random.split(key, 3)
+
+        def step(state, now):
+            after, shown = world.step(now[0], state, now[1])
+            means = world.means(state, now[1])
+            if means is None:
+                return after, None
+            parts = [(getattr(shown, part), getattr(means, part)) for part in means._fields]
+            return after, jnp.concatenate([jnp.ravel(jnp.stack(both)) for both in parts]).reshape(-1)
+
+        actions = actions_of(world, key_actions, (steps,))
+        return jax.lax.scan(step, world.reset(key_reset)[0], (jax.random.split(key_steps, steps), actions))[1]
+
+    rows = differences(jax.random.split(jax.random.key(11), copies))
+    if rows is None:
+        pytest.skip("the world knows no means")
+    count = world.groups * len(world.benefit.criteria)
+    happened, expected = [], []
+    for begin, size in ((0, 1), (2, count), (2 + 2 * count, count)):
+        happened.append(rows[..., begin : begin + size])
+        expected.append(rows[..., begin + size : begin + 2 * size])
+    apart = np.asarray(jnp.concatenate(happened, -1) - jnp.concatenate(expected, -1)).sum(axis=1)  # of each episode
+    error = apart.std(axis=0, ddof=1) / np.sqrt(copies)
+    assert np.all(np.abs(apart.mean(axis=0)) <= 4 * error + 1e-4), (apart.mean(axis=0), error)
+    assert error.max() > 0, "chance has no part in this world"
+
+
 def stacked(pairs):
     return jax.tree.map(lambda *leaves: np.stack(leaves), *pairs)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from elbert.envs import Parts
+from elbert.envs.world import Means
 from elbert.fairness import squared_bias
 from elbert.learning.policy import Policy
 from elbert.learning.ppo import weighed
@@ -42,6 +43,20 @@ class Drawn(Named):
         return super().step(key, state, 4 * action[0] + action[1])
 
 
+class Noisy(Tiny):
+    """What is earned and given has noise, whose mean the world knows."""
+
+    def step(self, key, state, action):
+        key_move, key_noise = jax.random.split(key)
+        after, shown = super().step(key_move, state, action)
+        noise = jax.random.normal(key_noise, (1 + self.supply[0, 0].size,))
+        supply = shown.supply * (1 + 0.5 * noise[1:].reshape(shown.supply.shape))
+        return after, shown._replace(reward=shown.reward + noise[0], supply=supply)
+
+    def means(self, state, action):
+        return Means(*(jnp.asarray(part)[state.place, action] for part in (self.reward, self.supply, self.demand)))
+
+
 CASES = {
     "two groups, hard": ({"groups": 2}, {"alpha": 30.0, "bias_kind": "hard"}, None),
     "three groups, soft": ({"groups": 3}, {"alpha": 20.0, "bias_kind": "soft", "beta": 5.0}, None),
@@ -54,11 +69,15 @@ BY_PARTS = {
     "parts": (Named, {"groups": 2, "actions": 3}, {"alpha": 30.0, "bias_kind": "hard"}, None),
     "several parts at once": (Drawn, {"groups": 2, "actions": 16}, {"alpha": 30.0, "bias_kind": "hard"}, None),
 }
+BY_STATE = {"a critic of the state": {"critic_sees": "state"}, "means": {"critic_sees": "state", "signals": "means"}}
 ALL = {name: (Tiny, *case) for name, case in CASES.items()} | BY_PARTS
+ALL |= {
+    name: (Noisy, {"groups": 2}, {"alpha": 30.0, "bias_kind": "hard", **own}, None) for name, own in BY_STATE.items()
+}
 
 
 def problem(kind, shape, chosen, penalty, **more):
-    world, by_parts = kind(seed=3, **shape), kind is not Tiny
+    world, by_parts = kind(seed=3, **shape), issubclass(kind, Named)
     more |= {"policy": "parts", "hidden": [3]} if by_parts else {"hidden": []}
     fixed = {"gamma": 1.0, "gae_lambda": 1.0, "copies": EPISODES, "rollout": 5, "minibatch": 64}
     own = {} if penalty is None else {"penalty": penalty}
@@ -87,7 +106,7 @@ def objective(world, method, learner, weights):
     return reward - method.alpha * h(supply / demand) + jnp.sum(method.demand_weight * demand)
 
 
-@pytest.mark.parametrize("case", [*slow_after(1, CASES), *slow_after(1, BY_PARTS)])
+@pytest.mark.parametrize("case", [*slow_after(1, CASES), *slow_after(1, BY_PARTS), *slow_after(0, BY_STATE)])
 def test_sampled_gradient_is_the_exact_one(case):
     world, learner, method, state = problem(*ALL[case])
     weights = state.weights
@@ -99,7 +118,8 @@ def test_sampled_gradient_is_the_exact_one(case):
         key_start, key_rollout = jax.random.split(key)
         copies = start(world, key_start, EPISODES)
         policy = Policy(state.weights, state.moments)
-        _, shown = collect(world, learner.model, policy, copies, key_rollout, 5)
+        means = learner.settings.signals == "means"
+        _, shown = collect(world, learner.model, policy, copies, key_rollout, 5, means=means)
         advantage = method.advantage(learner.estimate(state, shown, method).estimates, None)
 
         def weighted(actor):
@@ -161,3 +181,17 @@ def test_what_new_weights_change_is_foreseen(case):
         assert np.abs(exact).max() > 8 * error.max(), "the change must stand out from its sampling error"
         assert np.all(np.abs(np.asarray(sampled).mean(axis=0) - exact) < 4.5 * error + 0.05 * np.abs(exact).max())
     assert max(np.abs(part).max() for part in foreseen(jax.random.key(6), state.weights)) < 1e-5
+
+
+@pytest.mark.slow
+def test_means_take_noise_off_the_gradient():
+    """The same policy, critic and keys; what differs is whether chance has a part in what is learned from."""
+
+    def deviation(signals):
+        own = {"alpha": 30.0, "bias_kind": "hard", "critic_sees": "state", "signals": signals}
+        world, learner, method, state = problem(Noisy, {"groups": 2}, own, None)
+        copies, policy = start(world, jax.random.key(3), EPISODES), Policy(state.weights, state.moments)
+        collected = collect(world, learner.model, policy, copies, jax.random.key(4), 5, means=signals == "means")
+        return float(jnp.std(method.advantage(learner.estimate(state, collected[1], method).estimates, None)))
+
+    assert deviation("means") < 0.9 * deviation("sampled")

@@ -19,8 +19,8 @@ import numpy as np
 from elbert.checks import as_whole
 from elbert.envs.parameters import Number, Numbers, as_count, as_float, as_row
 from elbert.envs.parts import Parts
-from elbert.envs.poisson import poisson
-from elbert.envs.world import TimeStep, World
+from elbert.envs.poisson import expected_minimum, poisson
+from elbert.envs.world import Means, TimeStep, World
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import has_values
 from elbert.fairness.notions import DISCOVERY_PROBABILITY, Notion
@@ -143,6 +143,17 @@ class Attention(World, static=("history",)):
     def observe(self, state: AttentionState) -> jax.Array:
         """[history * 4 * sites], oldest step first. Missed incidents are visible in it, as published."""
         return state.history.reshape(-1)
+
+    def means(self, state: AttentionState, action: jax.Array) -> Means:
+        """E[min(Y, u)] of every site for Y ~ Poisson(rate), and the rates themselves."""
+        found, incidents = expected_minimum(state.rates, self.allocate(action)), state.rates
+        reward = self.reward_found * jnp.sum(found) - self.cost_missed * jnp.sum(incidents - found)
+        return Means(reward, found[None], incidents[None])
+
+    def for_critic(self, state: AttentionState) -> jax.Array:
+        """True rates, running rates and the time: what the next steps depend on, without the noise of counts."""
+        found = state.found / (state.incidents + 1.0)
+        return jnp.concatenate([state.rates, found, state.time[None].astype(jnp.float32)])
 
     def allocate(self, action: jax.Array) -> jax.Array:
         """Whole units from softmax(clip(action)) * units by largest remainders, ties to the lower index. [sites]"""

@@ -20,7 +20,7 @@ from elbert.checks import as_whole
 from elbert.envs.graphs import GraphLike, GroupsLike, as_network
 from elbert.envs.parameters import Number, as_count, as_probability, stored
 from elbert.envs.parts import Parts
-from elbert.envs.world import TimeStep, World
+from elbert.envs.world import Means, TimeStep, World
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.fairness.notions import Criterion, Notion
 
@@ -145,18 +145,27 @@ class Infectious(World, static=("supply", "first_case", "first_cases", "burn_in"
 
     def step(self, key: jax.Array, state: InfectiousState, action: jax.Array) -> tuple[InfectiousState, TimeStep]:
         """Treat first, then everyone changes at once."""
-        doses = self._doses(jnp.asarray(action))
-        helped = (doses > 0) & (state.health == SUSCEPTIBLE)
-        treated = jnp.where(helped, RECOVERED, state.health).astype(jnp.int8)
+        treated, given = self._treated(state, action)
         health = self._changed(key, treated)
         cases = (health == INFECTED) & (treated != INFECTED)
-        given = helped.astype(jnp.float32) if self.supply == "effective" else doses
         supply, demand = self._by_group(given), self._by_group(cases.astype(jnp.float32))
         reward = jnp.mean(health != INFECTED, dtype=jnp.float32)
         after = InfectiousState(health, state.time + 1)
         truncated = self.is_truncated(after.time)
         step = TimeStep(self.observe(after), reward, supply[None], demand[None], jnp.zeros((), bool), truncated)
         return after, step
+
+    def means(self, state: InfectiousState, action: jax.Array) -> Means:
+        """Everyone's probability of falling ill, and of being ill after the step."""
+        treated, given = self._treated(state, action)
+        leaving = self._leaving(treated)
+        cases = jnp.where(treated == SUSCEPTIBLE, leaving, 0.0)
+        ill = jnp.where(treated == INFECTED, 1.0 - leaving, cases)
+        return Means(1.0 - jnp.mean(ill), self._by_group(given)[None], self._by_group(cases)[None])
+
+    def for_critic(self, state: InfectiousState) -> jax.Array:
+        """Everyone's health, and the time."""
+        return jnp.append(self.observe(state), state.time.astype(jnp.float32))
 
     def observe(self, state: InfectiousState) -> jax.Array:
         """[3 people]: one-hot health of everyone, person by person."""
@@ -204,12 +213,22 @@ class Infectious(World, static=("supply", "first_case", "first_cases", "burn_in"
             return amounts @ (self.group[:, None] == jnp.arange(self.groups)[None, :]).astype(jnp.float32)
         return jax.ops.segment_sum(amounts, self.group, self.groups)
 
+    def _treated(self, state: InfectiousState, action: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Everyone's health after the doses, and the doses that count. [people] each"""
+        doses = self._doses(jnp.asarray(action))
+        helped = (doses > 0) & (state.health == SUSCEPTIBLE)
+        given = helped.astype(jnp.float32) if self.supply == "effective" else doses
+        return jnp.where(helped, RECOVERED, state.health).astype(jnp.int8), given
+
     def _changed(self, key: jax.Array, health: jax.Array) -> jax.Array:
         """One change of everyone at once. Each state has one way out, so that one draw per person decides."""
-        catching = 1.0 - (1.0 - self.infection) ** self.infected_neighbours(health)
-        leaving = jnp.where(health == SUSCEPTIBLE, catching, jnp.where(health == INFECTED, self.recovery, self.waning))
-        changes = jax.random.uniform(key, health.shape, jnp.float32) < leaving
+        changes = jax.random.uniform(key, health.shape, jnp.float32) < self._leaving(health)
         return jnp.where(changes, (health + 1) % 3, health).astype(jnp.int8)
+
+    def _leaving(self, health: jax.Array) -> jax.Array:
+        """The probability of leaving one's state in a change. [people] -> [people]"""
+        catching = 1.0 - (1.0 - self.infection) ** self.infected_neighbours(health)
+        return jnp.where(health == SUSCEPTIBLE, catching, jnp.where(health == INFECTED, self.recovery, self.waning))
 
 
 def _neighbours(edges: np.ndarray[Any, Any], people: int) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs.parameters import Number, Numbers, as_count, as_distributions, as_float, as_row
-from elbert.envs.world import TimeStep, World
+from elbert.envs.world import Means, TimeStep, World
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import has_values
 from elbert.fairness.notions import Notion, get_notion
@@ -149,6 +149,21 @@ class Lending(World, static=("notion", "observe_rates")):
         terminated = cash < self.loan
         truncated = self.is_truncated(time, terminated)
         return after, TimeStep(self.observe(after), reward, supply, demand, terminated, truncated)
+
+    def means(self, state: LendingState, action: jax.Array) -> Means:
+        """Over whether the applicant would repay, which nobody knows who decides."""
+        accepted = (jnp.asarray(action) == 1).astype(jnp.float32)
+        chance = jnp.sum(self.repayment * self._one_hot(state.score, self.scores))
+        reward = accepted * self.loan * (chance * self.interest - (1.0 - chance))
+        per_outcome = (self.notion.per_outcome(state.group, accepted, y, groups=self.groups) for y in (1.0, 0.0))
+        good, bad = ([jnp.asarray(part, jnp.float32) for part in benefit] for benefit in per_outcome)
+        supply, demand = (chance * yes + (1.0 - chance) * no for yes, no in zip(good, bad, strict=True))
+        return Means(reward, supply, demand)
+
+    def for_critic(self, state: LendingState) -> jax.Array:
+        """What is observed, the scores of everybody, the cash and the time."""
+        scalars = jnp.stack([state.cash, state.time.astype(jnp.float32)])
+        return jnp.concatenate([self.observe(state), state.mass.reshape(-1), scalars])
 
     def observe(self, state: LendingState) -> jax.Array:
         """[scores + groups + criteria * groups]: who stands at the counter, and the rates of this episode so far.

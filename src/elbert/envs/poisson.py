@@ -110,3 +110,11 @@ def _alias(probabilities: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], n
         if share[high] < 1:
             poor.append(rich.pop())
     return keep, other
+
+
+def expected_minimum(rate: jax.Array, most: jax.Array) -> jax.Array:
+    """E[min(Y, u)] = rate P[Y <= u - 2] + u P[Y >= u] for Y ~ Poisson(rate) and whole u >= 0. [...], [...] -> [...]"""
+    some, positive = jnp.maximum(most, 1.0), jnp.maximum(rate, 1e-12)
+    below = jax.scipy.special.gammaincc(some, positive)  # P[Y <= u - 1]
+    at = jnp.exp((some - 1.0) * jnp.log(positive) - positive - jax.scipy.special.gammaln(some))  # P[Y = u - 1]
+    return jnp.where(most > 0, positive * jnp.maximum(below - at, 0.0) + most * (1.0 - below), 0.0)

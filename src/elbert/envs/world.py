@@ -35,6 +35,14 @@ class TimeStep(NamedTuple):
     truncated: jax.Array  # [] bool
 
 
+class Means(NamedTuple):
+    """What a step brings on average, given where it starts and what is done."""
+
+    reward: jax.Array  # []
+    supply: jax.Array  # [criteria, groups]
+    demand: jax.Array  # [criteria, groups]
+
+
 class World(ABC):
     """A Supply-Demand MDP: annotated attributes are its parameters, set once in `__init__`.
 
@@ -118,6 +126,24 @@ class World(ABC):
     @property
     def parts(self) -> Parts | None:
         """The like parts that the problem is made of, if any: policies can score them with shared weights."""
+        return None
+
+    def for_critic(self, state: Any) -> jax.Array:
+        """What a critic may see in training, where a policy sees only the observation.   [n] float32
+
+        By default every number of the state, the time among them. A critic is thrown away after training.
+        """
+        numbers = [jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(state)]
+        return jnp.concatenate(numbers) if numbers else jnp.zeros(0, jnp.float32)
+
+    def means(self, state: Any, action: jax.Array) -> Means | None:
+        """E[reward], E[supply] and E[demand] of `step`, given the action and what it may depend on of the state.
+
+        Training can learn from these in place of what chance made of them: the gradient has the same mean and less
+        noise. Averaging over what the policy cannot see, such as the outcome of a decision to come, is allowed. None,
+        as by default: the world does not know them.
+        """
+        del state, action
         return None
 
     def is_truncated(self, time: jax.Array, terminated: jax.Array | bool = False) -> jax.Array:

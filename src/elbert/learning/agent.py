@@ -147,8 +147,14 @@ class Agent(Evaluable, Shown):
     def values(self, observation: Any) -> "Values":
         """What the critic expects from here on, for an observation or a batch of them (the batch in front).
 
-        These are discounted sums (by the setting `gamma`) of the reward and of each group's supply and demand.
+        These are discounted sums (by the setting `gamma`) of the reward and of each group's supply and demand. A critic
+        that saw the simulator's state in training has none for observations.
         """
+        if self.shape.state:
+            raise InvalidInputError(
+                "The critic of this agent saw the simulator's state in training, so it has no values for observations. "
+                'Train with critic_sees="observation".'
+            )
         batch, lead = self._batch(observation)
         signals = values_from(self.model, self.policy, self.scale, batch).reshape(*lead, -1)
         return Values(*(np.asarray(part) for part in split_signals(signals, *self.shape.benefits)))
@@ -290,7 +296,7 @@ def _agent_from(arrays: Mapping[str, np.ndarray[Any, Any]], content: Mapping[str
     parts = Parts.from_arrays(held) if held else None
     settings, shape = Settings.of(as_stored(content["settings"])), _shape_from_dict(content["shape"], parts)
     weights = jax.eval_shape(Model(settings, shape).init, jax.random.key(0))
-    template = weights, Moments.unseen(shape.observation), Scale.unit(shape.signals)
+    template = weights, Moments.unseen(shape.seen), Scale.unit(shape.signals)
     weights, moments, scale = from_arrays(template, arrays)
     return Agent(About(**about), settings, shape, Policy(weights, moments), scale)
 

@@ -35,6 +35,7 @@ class Shape:
     criteria: tuple[str, ...]
     groups: int
     parts: Parts | None = None  # that it is made of, where they are declared
+    state: int = 0  # numbers of the simulator's state that the critic sees; 0 where it sees the observation
 
     @property
     def benefits(self) -> tuple[int, int]:
@@ -46,11 +47,28 @@ class Shape:
         """The reward, and supply and demand of every criterion and group."""
         return 1 + 2 * math.prod(self.benefits)
 
+    @property
+    def seen(self) -> int:
+        """Numbers that a rollout holds of each step: the observation for the actor, then the state for the critic."""
+        return self.observation + self.state
+
     def seen_by(self, settings: Settings) -> "Shape":
         """The same as networks of these settings see it; refused if they need parts that do not fit.
 
         One network for everything sees no parts. Networks by parts draw several parts at once without replacement.
         """
+        if settings.critic_sees == "state" and not self.state:
+            raise InvalidInputError(
+                'critic_sees is "state", but only worlds show their state. Give critic_sees = "observation" for an '
+                "environment that lives on the host."
+            )
+        if settings.critic_sees == "state" and settings.policy == "parts":
+            raise InvalidInputError(
+                'critic_sees is "state", but with policy = "parts" the critic scores parts of the observation too. '
+                'Give critic_sees = "observation", or policy = "mlp".'
+            )
+        if self.state and (settings.critic_sees == "observation" or settings.policy == "parts"):
+            return replace(self, state=0).seen_by(settings)
         if settings.policy == "mlp":
             return self if self.parts is None else replace(self, parts=None)
         fitted = check_parts(self.parts, self.observation, self.actions, self.groups)
@@ -165,7 +183,7 @@ class Model:
         self.parts, self.distribution = self.shape.parts, self.shape.actions
         layers = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
         values = shape.signals if self.parts is None else shape.benefits
-        self._identity = (*layers, self.parts, shape.observation, values, self.distribution)
+        self._identity = (*layers, self.parts, self.shape.observation, self.shape.state, values, self.distribution)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._identity == other._identity
@@ -179,8 +197,8 @@ class Model:
         d, s, signals = self.distribution, self.settings, self.shape.signals
         if self.parts is not None:
             return self._init_by_parts(self.parts, key_actor, key_critic)
-        trunk = (self.shape.observation, *s.hidden)
-        actor = Network(key_actor, (*trunk, d.size), s.activation, 0.01)
+        trunk = (self.shape.state or self.shape.observation, *s.hidden)
+        actor = Network(key_actor, (self.shape.observation, *s.hidden, d.size), s.activation, 0.01)
         if s.critic == "shared":
             critic = Network(key_critic, (*trunk, signals), s.activation, 1.0)
         else:
@@ -208,15 +226,16 @@ class Model:
         return jnp.full(learned, math.log(self.settings.initial_deviation), jnp.float32)
 
     def policy(self, weights: Weights, observations: jax.Array) -> jax.Array:
-        """The numbers of the distribution over actions. [batch, observation] -> [batch, numbers]"""
-        numbers = self._mapped(weights.actor, observations)
+        """The numbers of the distribution over actions. [batch, observation, or more] -> [batch, numbers]"""
+        numbers = self._mapped(weights.actor, observations[:, : self.shape.observation])
         if not self.distribution.learns_deviation:
             return numbers
         log_std = weights.log_std if self.parts is None else jnp.tile(weights.log_std, self.parts.count)
         return jnp.concatenate([numbers, jnp.broadcast_to(log_std[None], numbers.shape)], axis=-1)
 
     def scaled_values(self, weights: Weights, observations: jax.Array) -> jax.Array:
-        """What the heads say, in each signal's scale. [batch, observation] -> [batch, signals]"""
+        """What the heads say, in each signal's scale. [batch, observation and state] -> [batch, signals]"""
+        observations = observations[:, self.shape.observation :] if self.shape.state else observations
         if self.settings.critic == "shared":
             return self._mapped(weights.critic, observations)
         return jax.vmap(lambda critic: jax.vmap(critic)(observations)[:, 0], out_axes=1)(weights.critic)
@@ -249,8 +268,9 @@ class Model:
         if not self.settings.normalise_observations:
             return observations
         moments = moments if self.parts is None else moments.pooled(self.parts.observed)
-        row = (*(1,) * (observations.ndim - 1), -1)
-        moved = (observations - moments.mean.reshape(row)) * moments.factors().reshape(row)
+        row, size = (*(1,) * (observations.ndim - 1), -1), observations.shape[-1]
+        mean, factors = moments.mean[:size], moments.factors()[:size]  # who acts sees no state
+        moved = (observations - mean.reshape(row)) * factors.reshape(row)
         return jnp.clip(moved, -LARGEST_OBSERVATION, LARGEST_OBSERVATION)
 
     @staticmethod

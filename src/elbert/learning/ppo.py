@@ -5,6 +5,7 @@ An iteration is one pure function of the training state:
     rollout -> values -> GAE of all signals, eta -> one advantage (the method) -> epochs of minibatches
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,7 +85,7 @@ class Learner:
     def init(self, key: jax.Array, method: Method, copies: Any = None) -> TrainState:
         """The state before the first iteration."""
         key_weights, key = jax.random.split(key)
-        weights, unseen = self.model.init(key_weights), Moments.unseen(self.shape.observation)
+        weights, unseen = self.model.init(key_weights), Moments.unseen(self.model.shape.seen)
         return TrainState(
             weights=weights,
             optimiser=self.optimiser.init(weights),
@@ -109,7 +110,8 @@ class Learner:
         observed = model.normalised(state.gathered, rollout.observation)
         following = model.normalised(state.gathered, rollout.next_observation)
         values, next_values = (model.values(state.weights, state.scale, x) for x in (observed, following))
-        terminal = rollout.terminated if s.bootstrap_at_truncation else rollout.ended
+        beyond = s.bootstrap_at_truncation and not model.shape.state  # the state says when the horizon comes
+        terminal = rollout.terminated if beyond else rollout.ended
         signals = signals_of(method.reward(rollout.reward, after), rollout.supply, rollout.demand)
         raw = advantages(signals, values, next_values, terminal, rollout.ended, gamma=s.gamma, gae_lambda=s.gae_lambda)
         raw = jnp.where(rollout.counted[..., None], raw, 0.0)  # where a copy was only reset there is nothing to learn
@@ -167,6 +169,8 @@ class Learner:
             left * s.entropy_weight,
             key_epochs,
         )
+        if s.deviation_kept < 1.0:  # noise that only costs is learned away slowly: its effect is of second order
+            weights = weights._replace(log_std=weights.log_std + math.log(s.deviation_kept) / s.iterations)
         if method.foresees:
             method_state = foreseen(weights)
         after = state._replace(

@@ -130,8 +130,20 @@ class Settings(Declared):
         str, Setting("what that mean and deviation are taken over", choices=("rollout", "minibatch"))
     ] = "rollout"
     bootstrap_at_truncation: Annotated[
-        bool, Setting("whether an episode that the horizon cuts off has a value beyond it")
+        bool,
+        Setting(
+            "whether an episode that the horizon cuts off has a value beyond it; a critic of the state, which sees the "
+            "horizon coming, gives it none"
+        ),
     ] = True
+    signals: Annotated[
+        str,
+        Setting(
+            "whether reward, supply and demand are what happened, or their means given state and action; auto takes "
+            "means where a world knows them and the method can use them",
+            choices=("auto", "sampled", "means"),
+        ),
+    ] = "sampled"
     # the networks
     policy: Annotated[
         str,
@@ -145,11 +157,27 @@ class Settings(Declared):
     critic: Annotated[
         str, Setting("one trunk with a head per signal, or a network for each signal", choices=("shared", "separate"))
     ] = "shared"
+    critic_sees: Annotated[
+        str,
+        Setting(
+            "what values are learned from: the observation, or the simulator's state; auto takes the state in worlds",
+            choices=("auto", "observation", "state"),
+        ),
+    ] = "observation"
     scale_values: Annotated[
         bool, Setting("whether the heads predict values scaled by each signal's mean and deviation")
     ] = True
     initial_deviation: Annotated[
         float, Positive("deviation of real-valued actions at the start (Box actions only)")
+    ] = 1.0
+    deviation_kept: Annotated[
+        float,
+        Setting(
+            "factor that this deviation has fallen by at the end of the training, besides what is learned",
+            low=0,
+            high=1,
+            open_low=True,
+        ),
     ] = 1.0
     normalise_observations: Annotated[
         bool, Setting("whether observations are brought to running mean 0 and deviation 1")

@@ -63,6 +63,7 @@ class Trainer:
             )
         if simulator.copies is not None:
             settings = replace(settings, copies=simulator.copies)
+        settings = replace(settings, signals=_signals(settings, simulator, method))
         self.simulator, self.settings, self.members = simulator, settings, tuple(members)
         self.methods = [method.with_settings(member.coefficients) for member in self.members]
         self.method = self.methods[0]  # with the coefficients of the first member
@@ -150,6 +151,21 @@ class Trainer:
 
     def _at(self) -> str:
         return f"Iteration {self.iteration + 1} of {self.iterations}"
+
+
+def _signals(settings: Settings, simulator: Simulator, method: Method) -> str:
+    """What is learned from here: "sampled" or "means"; refused where means were asked for and are not to be had."""
+    running = getattr(method, "extra_demand", None) is not None
+    if settings.signals == "means" and (running or not simulator.knows_means):
+        raise InvalidInputError(
+            f'signals is "means", but {method.name} weighs the bias of the running episode, which is made of what '
+            'happened. Give signals = "sampled".'
+            if running
+            else f'signals is "means", but {simulator.name} does not say what a step brings on average. Give signals = '
+            '"sampled", or write the method `means` of the world.'
+        )
+    means = settings.signals == "means" or (settings.signals == "auto" and simulator.knows_means and not running)
+    return "means" if means else "sampled"
 
 
 def _iteration(

@@ -44,6 +44,7 @@ class Simulator(ABC):
     group_names: tuple[str, ...] | None = None  # None: groups are numbered where they are shown
     horizon: int | None = None  # steps of an episode, where that is known beforehand
     copies: int | None = None  # number of copies where it is fixed; None if any number can be had
+    knows_means: bool = False  # whether `collect` can give means of what a step brings
     pure: bool = False  # whether `collect` can be compiled, once for equal simulators, with many members side by side
 
     @abstractmethod

@@ -44,9 +44,11 @@ class CompiledSimulator(Simulator):
             criteria=tuple(criterion.name for criterion in world.benefit.criteria),
             groups=world.groups,
             parts=world.parts,
+            state=_state_size(world),
         )
         if world.group_names is not None:
             self.group_names = as_names(world.group_names, world.groups, "group_names")
+        self.knows_means = _knows_means(world)
         leaves, structure = jax.tree.flatten(world)
         arrays = [np.asarray(leaf) for leaf in leaves]
         self._identity = structure, tuple((array.dtype.str, array.shape, array.tobytes()) for array in arrays)
@@ -72,7 +74,15 @@ class CompiledSimulator(Simulator):
                 fresh = start(world, key_reset, settings.copies)
                 state = state._replace(copies=fresh, running=Running.none(*state.running.supply.shape))
             policy = Policy(state.weights, state.gathered)
-            copies, rollout = collect(world, learner.model, policy, state.copies, key_rollout, settings.rollout)
+            copies, rollout = collect(
+                world,
+                learner.model,
+                policy,
+                state.copies,
+                key_rollout,
+                settings.rollout,
+                means=settings.signals == "means",
+            )
             return state._replace(copies=copies, key=key), rollout
 
         return jax.vmap(of_one)(states)
@@ -91,11 +101,12 @@ def start(world: World, key: jax.Array, copies: int) -> Copies:
 
 
 def collect(
-    world: World, model: Model, policy: Policy, copies: Copies, key: jax.Array, steps: int
+    world: World, model: Model, policy: Policy, copies: Copies, key: jax.Array, steps: int, *, means: bool = False
 ) -> tuple[Copies, Rollout]:
     """Let every copy of a world make this many steps under the policy; an ended episode is followed by a new one.
 
-    The randomness of all steps is drawn ahead: in one piece it costs a fraction of what it costs step by step.
+    With `means`, reward, supply and demand are their means given state and action, computed for all steps at once. The
+    randomness of all steps is drawn ahead. Both cost a fraction in one piece of what they cost step by step.
     """
     count = copies.observations.shape[0]
     key_actions, key_steps, key_resets = jax.random.split(key, 3)
@@ -103,7 +114,11 @@ def collect(
     keys = jax.random.split(key_steps, (steps, count))
     resets = jax.random.split(key_resets, steps)
 
-    def step_all(copies: Copies, now: Any) -> tuple[Copies, Rollout]:
+    def seen(states: Any, observations: jax.Array) -> jax.Array:
+        flat = observations.reshape(count, -1)
+        return jnp.concatenate([flat, jax.vmap(world.for_critic)(states)], axis=1) if model.shape.state else flat
+
+    def step_all(copies: Copies, now: Any) -> tuple[Copies, tuple[Rollout, Any]]:
         noise_now, key_now, key_reset = now
         flat = copies.observations.reshape(count, -1)
         action, log_prob = act(model, policy, flat, noise_now)
@@ -115,16 +130,23 @@ def collect(
             return jax.tree.map(lambda new, old: jnp.where(_rows(ended, new), new, old), fresh, moved)
 
         after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: moved)
-        return after, Rollout.of(
+        shown = Rollout.of(
             step,
-            observation=flat,
-            next_observation=step.observation.reshape(count, -1),
+            observation=seen(copies.states, copies.observations),
+            next_observation=seen(states, step.observation),
             action=action,
             log_prob=log_prob,
             counted=jnp.ones(count, bool),
         )
+        return after, (shown, copies.states if means else None)
 
-    return jax.lax.scan(step_all, copies, (noise, keys, resets))
+    copies, (rollout, states) = jax.lax.scan(step_all, copies, (noise, keys, resets))
+    if means:
+        actions = model.distribution.to_env(rollout.action)
+        expected = jax.vmap(jax.vmap(world.means))(states, actions)
+        assert expected is not None
+        rollout = rollout._replace(**expected._asdict())
+    return copies, rollout
 
 
 def play(world: World, act: Callable[[jax.Array, Copies], Any], key: jax.Array, count: int) -> Episodes:
@@ -166,6 +188,17 @@ def play_in_chunks(
 def _rows(flags: jax.Array, like: jax.Array) -> jax.Array:
     """A flag for every row, with the axes of an array. [N], [N, ...] -> [N, 1, ...]"""
     return flags.reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def _knows_means(world: World) -> bool:
+    """Whether a world says what a step brings on average."""
+    action = jnp.asarray(world.action_space.sample())
+    return jax.eval_shape(lambda key: world.means(world.reset(key)[0], action), jax.random.key(0)) is not None
+
+
+def _state_size(world: World) -> int:
+    """How many numbers of its state a world shows to a critic."""
+    return jax.eval_shape(lambda key: world.for_critic(world.reset(key)[0]), jax.random.key(0)).shape[0]
 
 
 _start = jax.jit(start, static_argnums=2)
