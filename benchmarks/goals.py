@@ -3,8 +3,8 @@
     python benchmarks/goals.py [--out FOLDER] [--first 1000] [--seeds 10] [--together 5] [ENV ...]
 
 Seeds are trained in groups, those of a group side by side in a process of its own that compiles everything. Every
-number is of the default evaluation protocol. What is finished is not run again. A goal is met if the mean over seeds reaches
-the reward, the worst seed is within 3 % of the mean, no limit is refuted, and four of five are confirmed.
+number is of the default evaluation protocol. What is finished is not run again. A goal is met if the mean over seeds
+reaches the reward, the worst seed is within 3 % of the mean, no limit is refuted, and four of five are confirmed.
 """
 
 import argparse

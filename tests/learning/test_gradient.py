@@ -53,6 +53,9 @@ class Noisy(Tiny):
         supply = shown.supply * (1 + 0.5 * noise[1:].reshape(shown.supply.shape))
         return after, shown._replace(reward=shown.reward + noise[0], supply=supply)
 
+    def for_critic(self, state):
+        return jnp.append(self.observe(state.place), state.time).astype(jnp.float32)
+
     def means(self, state, action):
         return Means(*(jnp.asarray(part)[state.place, action] for part in (self.reward, self.supply, self.demand)))
 

@@ -109,16 +109,11 @@ def test_critics_of_lending_see_whose_scores_moved():
     assert np.array_equal(world.observe(state), world.observe(moved))
 
 
-def test_by_default_a_critic_sees_every_number_of_the_state():
-    world = Probe()
-    state, _ = world.reset(jax.random.key(0))
-    assert np.array_equal(world.for_critic(state._replace(time=state.time + 7)), [0.0, 0.0, 7.0])
-
-
 @pytest.mark.parametrize(
     ("world", "method", "settings", "message"),
     [
         (Tiny(), "elbert-po", {"signals": "means", "alpha": 1.0}, "does not say what a step brings on average"),
+        (Tiny(), "elbert-po", {"critic_sees": "state", "alpha": 1.0}, "shows no state"),
         (attention(), "r-ppo", {"signals": "means", "zeta": 1.0}, "weighs the bias of the running episode"),
         (attention(), "elbert-po", {"critic_sees": "state", "policy": "parts", "alpha": 1.0}, 'policy = "mlp"'),
     ],
@@ -129,7 +124,7 @@ def test_what_cannot_be_had_is_refused(world, method, settings, message):
 
 
 def test_environments_on_the_host_show_no_state():
-    with pytest.raises(InvalidInputError, match="only worlds show their state"):
+    with pytest.raises(InvalidInputError, match="the environment shows no state"):
         elbert.train(ProbeEnv(), critic_sees="state", alpha=1.0, progress=None, **SMALL)
 
 

@@ -128,13 +128,14 @@ class World(ABC):
         """The like parts that the problem is made of, if any: policies can score them with shared weights."""
         return None
 
-    def for_critic(self, state: Any) -> jax.Array:
-        """What a critic may see in training, where a policy sees only the observation.   [n] float32
+    def for_critic(self, state: Any) -> jax.Array | None:
+        """Numbers of the state that a critic may see in training, where a policy sees the observation.   [n] float32
 
-        By default every number of the state, the time among them. A critic is thrown away after training.
+        They have to say all that the future depends on, the time among them: the critic sees nothing else. None, as by
+        default: the critic sees the observation.
         """
-        numbers = [jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(state)]
-        return jnp.concatenate(numbers) if numbers else jnp.zeros(0, jnp.float32)
+        del state
+        return None
 
     def means(self, state: Any, action: jax.Array) -> Means | None:
         """E[reward], E[supply] and E[demand] of `step`, given the action and what it may depend on of the state.

@@ -59,8 +59,8 @@ class Shape:
         """
         if settings.critic_sees == "state" and not self.state:
             raise InvalidInputError(
-                'critic_sees is "state", but only worlds show their state. Give critic_sees = "observation" for an '
-                "environment that lives on the host."
+                'critic_sees is "state", but the environment shows no state: only worlds do that have the method '
+                '`for_critic`. Give critic_sees = "observation".'
             )
         if settings.critic_sees == "state" and settings.policy == "parts":
             raise InvalidInputError(

@@ -53,7 +53,7 @@ class Controller:
     keep_belief: float = 0.9  # weight of earlier rollouts in how much of what was foreseen came true
     last_part: float = 0.4  # of the training, before which what one iteration moves is tolerated, and in which ...
     margin: float = 2.0  # ... the aim falls from the limit to this many deviations of the noise below it
-    least_margin: float = 0.04  # part of the limit that it falls by at the least
+    least_margin: float = 0.1  # part of the limit that it falls by at the least
     stiffness: float = 4.0  # by what errors are multiplied at the end, so that small ones are corrected in time
     least_aim: float = 0.5  # part of the limit to aim at, at the least
     integral: float = 15.0  # the integral gains integral / iterations from an error of 1 ...

@@ -116,7 +116,8 @@ def collect(
 
     def seen(states: Any, observations: jax.Array) -> jax.Array:
         flat = observations.reshape(count, -1)
-        return jnp.concatenate([flat, jax.vmap(world.for_critic)(states)], axis=1) if model.shape.state else flat
+        shown = jax.vmap(world.for_critic)(states) if model.shape.state else None
+        return flat if shown is None else jnp.concatenate([flat, shown], axis=1)
 
     def step_all(copies: Copies, now: Any) -> tuple[Copies, tuple[Rollout, Any]]:
         noise_now, key_now, key_reset = now
@@ -198,7 +199,8 @@ def _knows_means(world: World) -> bool:
 
 def _state_size(world: World) -> int:
     """How many numbers of its state a world shows to a critic."""
-    return jax.eval_shape(lambda key: world.for_critic(world.reset(key)[0]), jax.random.key(0)).shape[0]
+    shown = jax.eval_shape(lambda key: world.for_critic(world.reset(key)[0]), jax.random.key(0))
+    return 0 if shown is None else shown.shape[0]
 
 
 _start = jax.jit(start, static_argnums=2)
