@@ -13,8 +13,9 @@ IDS = {
     "infectious-harder": "elbert/InfectiousHarder-v0",
     "attention": "elbert/Attention-v0",
     "attention-harder": "elbert/AttentionHarder-v0",
+    "patrol": "elbert/Patrol-v0",
 }
-"""Name -> Gymnasium id of the paper's five worlds."""
+"""Name -> Gymnasium id of the package's worlds."""
 
 
 def register_id(gymnasium: Any, name: str, identifier: str) -> None:

@@ -16,6 +16,7 @@ from elbert.envs.infectious import DOSES_PER_INFECTION, INFECTED, RECOVERED, SUS
 from elbert.envs.lending import Lending, LendingState
 from elbert.envs.parameters import plain_parameters
 from elbert.envs.parts import Parts
+from elbert.envs.patrol import Patrol, PatrolState
 from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, find_world, get_entry, make_world, register
 from elbert.envs.world import TimeStep, World
 
@@ -38,6 +39,8 @@ __all__ = [
     "NotionWrapper",
     "Parameter",
     "Parts",
+    "Patrol",
+    "PatrolState",
     "ResetNeededError",
     "SupplyDemandVectorWrapper",
     "SupplyDemandWrapper",

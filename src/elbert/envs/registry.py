@@ -1,4 +1,4 @@
-"""The worlds by name: the paper's five, and those that users register.
+"""The worlds by name: the paper's five, others from the literature, and those that users register.
 
     register(Entry("queue", "mine/Queue-v0", Queue, summary="People wait for a desk."))
 
@@ -19,6 +19,7 @@ from elbert.envs.gym_env import Draw, WorldEnv, WorldVectorEnv
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.parameters import plain_parameters
+from elbert.envs.patrol import Patrol
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, did_you_mean, unknown_name
 from elbert.gym_ids import IDS, register_id
@@ -106,7 +107,7 @@ class Entry:
 GYMNASIUM_ID = re.compile(r"([\w.]+:)?([\w.-]+/)?[\w.-]+-v\d+")  # "CartPole-v1", "mine/Queue-v0", "module:Id-v0"
 
 ENTRIES: dict[str, Entry] = {}
-"""Name -> world: the paper's five environments, and what was registered."""
+"""Name -> world: those of the package, and what was registered."""
 
 
 def register(entry: Entry) -> Entry:
@@ -190,6 +191,29 @@ for _entry in (
         "counted.",
         draw="elbert.report.world_pictures:draw_attention",
         scene="elbert.report.world_scenes:attention_scene",
+    ),
+    Entry(
+        "patrol",
+        IDS["patrol"],
+        Patrol,
+        summary="A patrol goes to one region a day and records only what it comes upon there, or what is reported.",
+        draw="elbert.report.world_pictures:draw_patrol",
+        training={
+            "settings": {
+                "steps": 1_000_000,
+                "copies": 16,
+                "rollout": 1000,
+                "epochs": 4,
+                "minibatch": 1000,
+                "learning_rate": 1e-3,
+                "hidden": [32],
+            },
+            "elbert-po": {"alpha": 1e3},
+            "r-ppo": {"zeta": 10.0, "omega": 0.05, "penalty_form": "excess"},
+            "a-ppo": {"beta_1": 0.15, "beta_2": 0.15, "omega": 0.05},
+        },
+        evaluation={"episodes": 256, "horizon": 1000},
+        scene="elbert.report.world_scenes:patrol_scene",
     ),
 ):
     register(_entry)

@@ -13,6 +13,7 @@ import numpy as np
 from elbert.envs.attention import LOGIT_LIMIT, Attention
 from elbert.envs.infectious import SUSCEPTIBLE, Infectious
 from elbert.envs.lending import Lending
+from elbert.envs.patrol import FEWEST, Patrol
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 from elbert.exact.attention_limits import fair_schedule, schedule_totals
@@ -199,3 +200,50 @@ def exposed() -> Policy:
 def nobody() -> Policy:
     """Vaccinates nobody."""
     return _vaccinate(lambda world, _: jnp.zeros(world.people, jnp.float32))
+
+
+def _by_weights(weights: Callable[[Patrol, Any], Any], *, fixed: bool = False) -> Policy:
+    """The patrol by these weights of the regions: a region drawn by them, or the day divided by them."""
+
+    def make(world: Patrol) -> Act:
+        def act(key: jax.Array, state: Any) -> Any:
+            logits = jnp.log(jnp.maximum(weights(world, state), FEWEST))
+            if world.action == "region":
+                return jax.random.categorical(key, logits).astype(jnp.int32)
+            return logits - jnp.max(logits) + LOGIT_LIMIT
+
+        return act
+
+    def expected(world: Patrol) -> PolicyTotals | None:
+        if not fixed or world.action != "region":  # shares are clipped
+            return None
+        chance = np.maximum(np.asarray(weights(world, None), float), FEWEST)
+        happened = np.asarray(world.rates + world.reported, float) * int(world.horizon)
+        supply = happened * chance / chance.sum()
+        return PolicyTotals(float(supply.sum()), supply[None], happened[None])
+
+    return Policy(make, expected)
+
+
+@family(Patrol, "urn")
+def urn() -> Policy:
+    """Draws a region by the record, like a ball from an urn: what was discovered there sends the patrol there again."""
+    return _by_weights(lambda world, state: state.counts)
+
+
+@family(Patrol, "corrected-urn")
+def corrected_urn() -> Policy:
+    """Draws a region by the corrected record, which takes in the less of a region the more it was patrolled."""
+    return _by_weights(lambda world, state: state.corrected)
+
+
+@family(Patrol, "uniform")
+def uniform() -> Policy:
+    """Draws any region with the same chance; knows nothing."""
+    return _by_weights(lambda world, _: jnp.ones(world.groups, jnp.float32), fixed=True)
+
+
+@family(Patrol, "true-rates")
+def by_true_rates() -> Policy:
+    """Draws a region in proportion to the true rates of what a patrol would discover, which it knows."""
+    return _by_weights(lambda world, _: jnp.asarray(world.rates), fixed=True)

@@ -14,11 +14,13 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog
 
 from elbert.envs import get_entry
 from elbert.envs.attention import Attention
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
+from elbert.envs.patrol import Patrol
 from elbert.envs.world import World
 from elbert.exact.attention_limits import fair_bound, stored_bounds, stored_schedules
 from elbert.exact.branch_and_bound import best_within
@@ -148,6 +150,48 @@ def _attention(world: Attention) -> WorldFrontier:
     return WorldFrontier(world, point=point, note=note, rules=rules, stored=stored, parts=200)
 
 
+def _patrol(world: Patrol) -> WorldFrontier:
+    """max sum_i p_i * happened_i over shares p of the days, with |p_i - p_j| <= max_bias: p_i is the rate of region i.
+
+    Incidents do not depend on the policy, and a day's are independent of where the patrol is sent that day.
+    """
+    happened = np.asarray(world.rates + world.reported, float)
+    busy = np.flatnonzero(happened > 0)  # the others have no demand, and so no rate
+    names = ("urn", "corrected-urn", "uniform", "true-rates")
+    if not len(busy):
+        return WorldFrontier(world, rules=lambda limits: names)
+
+    def point(max_bias: float | None) -> FrontierPoint:
+        one, ones = np.eye(len(busy)), np.ones((len(busy), 1))
+        limit = 1.0 if max_bias is None else min(float(max_bias), 1.0)
+        best = linprog(  # of (p, lowest rate)
+            np.append(-happened[busy], 0.0),
+            A_ub=np.block([[-one, ones], [one, -ones]]),
+            b_ub=np.repeat([0.0, limit], len(busy)),
+            A_eq=np.append(np.ones(len(busy)), 0.0)[None],
+            b_eq=[1.0],
+        )
+        assert best.status == 0, best.message
+        share = dict(zip(busy, best.x[:-1], strict=True))
+        return FrontierPoint(
+            max_bias=max_bias,
+            reward=-best.fun,
+            rates=(tuple(float(share[i]) if i in share else None for i in range(world.groups)),),
+            price=0.0 if limit == 1.0 else -float(best.ineqlin.marginals[len(busy) :].sum()),
+            bound=-best.fun,
+            bias=float(np.ptp(best.x[:-1])),
+        )
+
+    exact = world.action == "region"
+    note = (
+        "Expected values. No policy has more reward at the same bias, whatever it observes, except by luck."
+        if exact
+        else "Upper bounds: shares cannot be made as unequal as the best of them, because actions are clipped."
+    )
+    return WorldFrontier(world, point=point, exact=exact, note=note, rules=lambda limits: names)
+
+
 register_frontier(Lending, _lending, horizon=10_000)
+register_frontier(Patrol, _patrol)
 register_frontier(Attention, _attention)
 register_frontier(Infectious, lambda world: WorldFrontier(world, rules=lambda limits: ("nobody", "exposed", "degree")))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending
+from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, Patrol
 from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, INK, VERMILION, draw_pixels, series_style
 
 if TYPE_CHECKING:
@@ -75,6 +75,29 @@ def draw_attention(figure: "Figure", world: Attention, state: Any, _: Any) -> No
     figure.legend(loc="upper left", bbox_to_anchor=(0.67, 0.90))
     rates = figure.add_axes((0.77, 0.14, 0.20, 0.36))
     _rates(rates, np.asarray(state.found), np.asarray(state.incidents), "discovery rate", "site")
+
+
+@_picture
+def draw_patrol(figure: "Figure", world: Patrol, state: Any, _: Any) -> None:
+    """The shares of the record, of the patrol and of what happens, by region, and the running rates."""
+    regions = np.arange(world.groups)
+    axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
+    record, patrolled, happens = map(shares_of, (state.counts, state.patrolled, world.rates + world.reported))
+    axes.bar(regions, record, 0.6, facecolor=BLUE, edgecolor=INK, label="record")
+    axes.plot(regions, patrolled, marker="D", color=VERMILION, markersize=6, linestyle="none", label="patrol so far")
+    axes.hlines(happens, regions - 0.42, regions + 0.42, color=INK, linewidth=2, label="true rates")
+    ticks = regions if len(regions) <= 20 else regions[:: len(regions) // 10]
+    axes.set(xlabel="region", ylabel="share", xticks=ticks, ylim=(0, 1))
+    figure.text(0.02, 0.93, f"Patrol: day {int(state.time)} of {int(world.horizon)}", fontweight="bold")
+    figure.legend(loc="upper left", bbox_to_anchor=(0.67, 0.90))
+    rates = figure.add_axes((0.77, 0.14, 0.20, 0.36))
+    _rates(rates, np.asarray(state.attended), np.asarray(state.incidents), "discovery rate", "region")
+
+
+def shares_of(amounts: Any) -> Pixels:
+    """Amounts as shares of their sum along the last axis; zeros where that is 0. [..., n] -> [..., n]"""
+    array = np.asarray(amounts, float)
+    return array / np.maximum(array.sum(axis=-1, keepdims=True), 1e-9)
 
 
 @_picture

@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, World
-from elbert.report.world_pictures import HEALTH, NETWORK_DRAWN, network_layout
+from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, Patrol, World
+from elbert.report.world_pictures import HEALTH, NETWORK_DRAWN, network_layout, shares_of
 
 MOST_BARS = 60
 """Of a picture; more are left out, and the axis says so."""
@@ -110,6 +110,38 @@ def attention_scene(world: Attention, states: Any, actions: Any, steps: Array) -
         "series": [
             {"name": name, "look": look, "style": style, "values": _rounded(values)}
             for name, look, style, values in series
+        ],
+        "layered": True,
+        "notes": [note(frame, int(step)) for frame, step in enumerate(steps)],
+    }
+
+
+def patrol_scene(world: Patrol, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
+    """The shares of the record, of the patrol so far and of what happens, by region."""
+    del actions  # the state says where the patrol was
+    regions = min(world.groups, MOST_BARS)
+    share, discovered, reported, attended, incidents = np.asarray(states.last)[steps].transpose(1, 0, 2)
+    happens = np.broadcast_to(np.asarray(world.rates + world.reported), share.shape)
+
+    def note(frame: int, step: int) -> str:
+        if step == 0:
+            return "Before the first day: the record is the prior one."
+        there = f"In region {share[frame].argmax()}" if world.action == "region" else "In all regions"
+        known, every = int(discovered[frame].sum() + reported[frame].sum()), int(incidents[frame].sum())
+        return f"{there} the patrol attended to {int(attended[frame].sum())} of {every} incidents; {known} are known."
+
+    series = [
+        ("record", "solid", 0, states.counts[steps]),
+        ("patrol so far", "diamond", 1, states.patrolled[steps]),
+        ("true rates", "level", 7, happens),
+    ]
+    return {
+        "kind": "bars",
+        "x": {"label": "region" + _left_out(regions, world.groups, "regions"), "names": _numbers(regions)},
+        "y": {"label": "share"},
+        "series": [
+            {"name": name, "look": look, "style": style, "values": _rounded(shares_of(amounts)[:, :regions])}
+            for name, look, style, amounts in series
         ],
         "layered": True,
         "notes": [note(frame, int(step)) for frame, step in enumerate(steps)],
