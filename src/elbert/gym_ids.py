@@ -14,6 +14,7 @@ IDS = {
     "attention": "elbert/Attention-v0",
     "attention-harder": "elbert/AttentionHarder-v0",
     "patrol": "elbert/Patrol-v0",
+    "admission": "elbert/Admission-v0",
 }
 """Name -> Gymnasium id of the package's worlds."""
 

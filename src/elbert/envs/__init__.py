@@ -1,5 +1,6 @@
 """Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium."""
 
+from elbert.envs.admission import ADMISSION_AND_BURDEN, Admission, AdmissionState
 from elbert.envs.attention import Attention, AttentionState
 from elbert.envs.graphs import karate_club
 from elbert.envs.gym_checker import EnvReport, check_env
@@ -21,11 +22,14 @@ from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, find_world
 from elbert.envs.world import TimeStep, World
 
 __all__ = [
+    "ADMISSION_AND_BURDEN",
     "DOSES_PER_INFECTION",
     "ENTRIES",
     "INFECTED",
     "RECOVERED",
     "SUSCEPTIBLE",
+    "Admission",
+    "AdmissionState",
     "Attention",
     "AttentionState",
     "Entry",

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, get_args, get_origin, 
 
 import gymnasium
 
+from elbert.envs.admission import Admission
 from elbert.envs.attention import Attention
 from elbert.envs.gym_env import Draw, WorldEnv, WorldVectorEnv
 from elbert.envs.infectious import Infectious
@@ -214,6 +215,31 @@ for _entry in (
         },
         evaluation={"episodes": 256, "horizon": 1000},
         scene="elbert.report.world_scenes:patrol_scene",
+    ),
+    Entry(
+        "admission",
+        IDS["admission"],
+        Admission,
+        summary="A college publishes a threshold; applicants pay to reach it, and groups pay differently.",
+        draw="elbert.report.world_pictures:draw_admission",
+        training={
+            "settings": {
+                "steps": 500_000,
+                "copies": 64,
+                "rollout": 100,
+                "epochs": 4,
+                "minibatch": 800,
+                "learning_rate": 1e-3,
+                "gamma": 0.9,
+                "hidden": [32],
+                "initial_deviation": 0.3,
+            },
+            "elbert-po": {"alpha": 10.0},
+            "r-ppo": {"zeta": 1.0, "omega": 0.05, "penalty_form": "excess"},
+            "a-ppo": {"beta_1": 0.15, "beta_2": 0.15, "omega": 0.05},
+        },
+        evaluation={"episodes": 500, "horizon": 100},
+        scene="elbert.report.world_scenes:admission_scene",
     ),
 ):
     register(_entry)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from elbert.envs.admission import WORTH, Admission
 from elbert.envs.attention import LOGIT_LIMIT, Attention
 from elbert.envs.infectious import SUSCEPTIBLE, Infectious
 from elbert.envs.lending import Lending
@@ -247,3 +248,44 @@ def uniform() -> Policy:
 def by_true_rates() -> Policy:
     """Draws a region in proportion to the true rates of what a patrol would discover, which it knows."""
     return _by_weights(lambda world, _: jnp.asarray(world.rates), fixed=True)
+
+
+def _publish(thresholds: Callable[[Admission], Any]) -> Policy:
+    """The same thresholds in every round: [1] for all groups, or [groups]; of one per group, one for all is the least.
+
+    With the least, nobody is refused whom the threshold of the own group would let in.
+    """
+
+    def make(world: Admission) -> Act:
+        chosen = np.asarray(thresholds(world), np.float32).reshape(-1)
+        published = np.full(world.action_space.shape, chosen.min()) if world.thresholds == "one" else chosen
+        action = np.clip(np.broadcast_to(published, world.action_space.shape), 0, 1).astype(np.float32)
+        return lambda key, state: jnp.asarray(action)
+
+    return Policy(make)
+
+
+@family(Admission, "threshold-0.65", r"thresholds?((?:-\d+(?:\.\d+)?)+)")
+def published_thresholds(text: str) -> Policy:
+    """Publishes this threshold, or one for each group (thresholds-0.75-0.65), in every round."""
+    chosen = [float(part) for part in text[1:].split("-")]
+
+    def given(world: Admission) -> Any:
+        wanted = 1 if world.thresholds == "one" else world.groups
+        if len(chosen) not in (1, wanted):
+            raise InvalidInputError(f"{len(chosen)} thresholds were given, but the world publishes {wanted}.")
+        return chosen
+
+    return _publish(given)
+
+
+@family(Admission, "naive")
+def naive() -> Policy:
+    """Publishes the score from which on applicants are eligible, as if nobody would pay to show more."""
+    return _publish(lambda world: world.eligible_from)
+
+
+@family(Admission, "robust")
+def robust() -> Policy:
+    """Publishes what the eligible can just afford, by group, and the least of these if there is one threshold."""
+    return _publish(lambda world: world.eligible_from + WORTH / np.maximum(world.costs * (1 - world.subsidy), 1e-6))

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from elbert.envs import get_entry
+from elbert.envs.admission import Admission
 from elbert.envs.attention import Attention
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
@@ -195,3 +196,6 @@ register_frontier(Lending, _lending, horizon=10_000)
 register_frontier(Patrol, _patrol)
 register_frontier(Attention, _attention)
 register_frontier(Infectious, lambda world: WorldFrontier(world, rules=lambda limits: ("nobody", "exposed", "degree")))
+register_frontier(
+    Admission, lambda world: WorldFrontier(world, rules=lambda limits: ("naive", "robust", "threshold-0.75"))
+)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, Patrol
+from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Admission, Attention, Infectious, Lending, Patrol
 from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, INK, VERMILION, draw_pixels, series_style
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ HEALTH = {
     INFECTED: ("infected", VERMILION),
     RECOVERED: ("recovered", NAVY),
 }
+SCORE_BINS = 20  # of the scores in admission
 NETWORK_DRAWN = 300  # people whose network is laid out with its edges; more are drawn as a disc for each group
 ROUNDS = 100  # of the layout: afterwards the places hardly move
 
@@ -39,10 +40,7 @@ def draw_lending(figure: "Figure", world: Lending, state: Any, _: Any) -> None:
     """Score distributions by group, the applicant at the counter, and the running rates."""
     mass, groups, scores = np.asarray(state.mass), world.groups, world.scores
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
-    width = 0.8 / groups
-    for g in range(groups):
-        place = np.arange(scores) + (g - (groups - 1) / 2) * width
-        axes.bar(place, mass[g], width, label=f"group {g}", **_look(g))
+    width = _group_bars(axes, mass)
     g, c = int(state.group), int(state.score)
     x = c + (g - (groups - 1) / 2) * width
     axes.plot(x, mass[g, c] + 0.035, "v", color=INK, markersize=7, label="applicant")
@@ -101,6 +99,34 @@ def shares_of(amounts: Any) -> Pixels:
 
 
 @_picture
+def draw_admission(figure: "Figure", world: Admission, state: Any, _: Any) -> None:
+    """The scores that the applicants of the next round would show, the thresholds of the last, and running rates."""
+    axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
+    bars = scores_shown(world, np.asarray(state.group), np.asarray(state.shown))
+    _group_bars(axes, bars)
+    for g, threshold in enumerate(np.asarray(state.thresholds) if int(state.time) else ()):
+        look = {"color": GROUP_COLOURS[g % len(GROUP_COLOURS)], "linewidth": 2, "linestyle": "-" if g == 0 else "--"}
+        axes.axvline(threshold * SCORE_BINS - 0.5, **look)
+    axes.set(xlabel="score before paying (lines: last thresholds)", ylabel="applicants of the next round")
+    axes.set_xticks(np.arange(SCORE_BINS + 1)[::2] - 0.5, [f"{i / SCORE_BINS:g}" for i in range(SCORE_BINS + 1)[::2]])
+    axes.set_ylim(0, 1.25 * max(1.0, float(bars.max())))
+    title = f"Admission: round {int(state.time)} of {int(world.horizon)}, {world.applicants} applicants"
+    figure.text(0.02, 0.93, title, fontweight="bold")
+    if world.groups < 6:  # as in lending
+        axes.legend(loc="upper left", ncols=2, handlelength=1.4)
+    for bottom, supply, demand, criterion in zip(
+        (0.60, 0.14), np.asarray(state.supply), np.asarray(state.demand), world.benefit.criteria, strict=True
+    ):
+        _rates(figure.add_axes((0.77, bottom, 0.20, 0.24)), supply, demand, criterion.name, "group")
+
+
+def scores_shown(world: Admission, group: Pixels, shown: Pixels) -> Pixels:
+    """Applicants of each group by the score that they would show without paying. [groups, SCORE_BINS]"""
+    place = np.minimum((shown * SCORE_BINS).astype(int), SCORE_BINS - 1)
+    return np.bincount(group * SCORE_BINS + place, minlength=world.groups * SCORE_BINS).reshape(world.groups, -1)
+
+
+@_picture
 def draw_infectious(figure: "Figure", world: Infectious, state: Any, action: Any) -> None:
     """The network: colour is health, shape is the group, a ring is the dose that the action gave."""
     health = np.asarray(state.health)
@@ -155,6 +181,16 @@ def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str) -> Non
     ticks = np.arange(len(rate)) if len(rate) <= 10 else np.arange(0, len(rate), len(rate) // 5)
     axes.set_yticks(ticks, [f"{of} {g}" for g in ticks])
     axes.invert_yaxis()
+
+
+def _group_bars(axes: Any, values: Pixels) -> float:
+    """A row of bars for each group, side by side, and the width of one. values: [groups, bars]"""
+    groups, bars = values.shape
+    width = 0.8 / groups
+    for g in range(groups):
+        place = np.arange(bars) + (g - (groups - 1) / 2) * width
+        axes.bar(place, values[g], width, label=f"group {g}", **_look(g))
+    return width
 
 
 def _look(g: int) -> dict[str, Any]:

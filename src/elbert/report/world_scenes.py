@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Attention, Infectious, Lending, Patrol, World
-from elbert.report.world_pictures import HEALTH, NETWORK_DRAWN, network_layout, shares_of
+from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Admission, Attention, Infectious, Lending, Patrol, World
+from elbert.report.world_pictures import HEALTH, NETWORK_DRAWN, SCORE_BINS, network_layout, scores_shown, shares_of
 
 MOST_BARS = 60
 """Of a picture; more are left out, and the axis says so."""
@@ -144,6 +144,37 @@ def patrol_scene(world: Patrol, states: Any, actions: Any, steps: Array) -> dict
             for name, look, style, amounts in series
         ],
         "layered": True,
+        "notes": [note(frame, int(step)) for frame, step in enumerate(steps)],
+    }
+
+
+def admission_scene(world: Admission, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
+    """The scores that the applicants of the next round would show, by group."""
+    del actions  # the state says what was published
+    group, shown, last = (np.asarray(x)[steps] for x in (states.group, states.shown, states.last))
+    bars = np.stack([scores_shown(world, *frame) for frame in zip(group, shown, strict=True)])  # [F, groups, bins]
+    groups = min(world.groups, max(1, MOST_BARS // SCORE_BINS))
+
+    def note(frame: int, step: int) -> str:
+        if step == 0:
+            return f"Before the first round: {world.applicants} people apply."
+        limits = np.asarray(states.thresholds)[step][: 1 if world.thresholds == "one" else groups]
+        published = "Threshold " + ", ".join(f"{limit:.3f}" for limit in limits)
+        every, admitted, rightly, again = last[frame].sum(axis=1).astype(int)
+        return f"{published}: {admitted} of {every} admitted, {rightly} of them eligible. {again} refused apply again."
+
+    return {
+        "kind": "bars",
+        "x": {
+            "label": "score before paying" + _left_out(groups, world.groups, "groups"),
+            "names": [f"{i / SCORE_BINS:g}" for i in range(SCORE_BINS)],
+        },
+        "y": {"label": "applicants of the next round"},
+        "series": [
+            {"name": _group(world, g), "look": "solid", "style": g, "values": _rounded(bars[:, g])}
+            for g in range(groups)
+        ],
+        "layered": False,
         "notes": [note(frame, int(step)) for frame, step in enumerate(steps)],
     }
 
