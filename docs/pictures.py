@@ -41,12 +41,27 @@ def by_incidents(observation: Any) -> Any:
     return np.log1p(observation.reshape(8, 4, 5)[-1, 1]) - 1
 
 
+def by_record(observation: Any) -> int:
+    """Patrol: the urn, with the same draws in every picture."""
+    record = observation.reshape(4, -1)[0]
+    return int(DRAWS.choice(len(record), p=record / record.sum()))
+
+
+def a_threshold(_: Any) -> Any:
+    """Admission: the same in every round."""
+    return np.asarray([0.7], np.float32)
+
+
+DRAWS = np.random.default_rng(0)
+
 SHOTS: dict[str, tuple[Policy, int]] = {
     "lending": (accept_from_score_two, 600),
     "infectious": (first_susceptible, 2),
     "infectious-harder": (first_susceptible, 4),
     "attention": (by_incidents, 12),
     "attention-harder": (by_incidents, 200),
+    "patrol": (by_record, 600),
+    "admission": (a_threshold, 40),
 }
 """World -> a simple policy, and after how many of its steps the picture is taken."""
 
