@@ -335,7 +335,7 @@ def test_the_same_seed_gives_the_same_course(identifier):
         seen = [env.reset(seed=seed)[0]]
         for _ in range(30):
             observation, reward, _, truncated, info = env.step(env.action_space.sample())
-            seen.append(np.concatenate([observation, [reward], info["supply"], info["demand"]]))
+            seen.append(np.concatenate([observation, [reward], info["supply"].ravel(), info["demand"].ravel()]))
             if truncated:
                 seen.append(env.reset()[0])
         return np.concatenate(seen)
