@@ -52,8 +52,8 @@ class Controller:
     keep_part: float = 0.12  # in short trainings, what is kept makes up no more than this part of the iterations
     keep_belief: float = 0.9  # weight of earlier rollouts in how much of what was foreseen came true
     last_part: float = 0.4  # of the training, before which what one iteration moves is tolerated, and in which ...
-    margin: float = 2.0  # ... the aim falls to this many deviations of the noise below the limit, but at all times ...
-    least_margin: float = 0.1  # ... it lies this part of the limit below it at the least
+    margin: float = 2.0  # ... the aim falls from the limit to this many deviations of the noise below it
+    least_margin: float = 0.1  # part of the limit that it falls by at the least
     stiffness: float = 4.0  # by what errors are multiplied at the end, so that small ones are corrected in time
     least_aim: float = 0.5  # part of the limit to aim at, at the least
     integral: float = 15.0  # the integral gains integral / iterations from an error of 1 ...
@@ -203,7 +203,7 @@ class BiasLimit(Method):
         belief = foresight.belief
         lasting = state.lasting.faded(c.kept(c.keep, belief, clock), done)
         square, noise, known = lasting.squared_bias()
-        below = jnp.maximum(margin * jnp.sqrt(noise) / self.max_bias, c.least_margin)
+        below = jnp.maximum(margin * jnp.sqrt(noise) / self.max_bias, c.least_margin * margin / c.margin)
         aim = jnp.maximum(1.0 - below, c.least_aim) ** 2
         excess = c.stiffness_at(clock) * (square - aim * tolerated) / (tolerated + noise)
         error = jnp.where(known, jnp.clip(excess, -1.0, 2.0), 0.0)
