@@ -15,6 +15,7 @@ IDS = {
     "attention-harder": "elbert/AttentionHarder-v0",
     "patrol": "elbert/Patrol-v0",
     "admission": "elbert/Admission-v0",
+    "credit": "elbert/Credit-v0",
 }
 """Name -> Gymnasium id of the package's worlds."""
 

@@ -1,7 +1,9 @@
 """Worlds: Supply-Demand MDPs as pure functions, the paper's five among them, and bridges to and from Gymnasium."""
 
 from elbert.envs.admission import ADMISSION_AND_BURDEN, Admission, AdmissionState
+from elbert.envs.applicants import Applicants, ApplicantState
 from elbert.envs.attention import Attention, AttentionState
+from elbert.envs.credit import Credit
 from elbert.envs.graphs import karate_club
 from elbert.envs.gym_checker import EnvReport, check_env
 from elbert.envs.gym_env import ResetNeededError, WorldEnv, WorldVectorEnv
@@ -30,8 +32,11 @@ __all__ = [
     "SUSCEPTIBLE",
     "Admission",
     "AdmissionState",
+    "ApplicantState",
+    "Applicants",
     "Attention",
     "AttentionState",
+    "Credit",
     "Entry",
     "EnvCheckError",
     "EnvReport",

@@ -8,36 +8,23 @@ A step, with applicant (g, c) who would repay or not (y, drawn on arrival):
     next        g ~ group_shares, c ~ mass[g], y ~ Bernoulli(repayment[c])
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, TypeAlias
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from elbert.envs.parameters import Number, Numbers, as_count, as_distributions, as_float, as_row
-from elbert.envs.world import Means, TimeStep, World
+from elbert.envs.applicants import Applicants, ApplicantState, Population, one_hot
+from elbert.envs.parameters import Number, Numbers, as_distributions, as_float, as_row
 from elbert.errors import InvalidInputError
 from elbert.fairness.arrays import has_values
-from elbert.fairness.notions import Notion, get_notion
+from elbert.fairness.notions import Notion
 
 LARGEST_CASH = 2**24
+LendingState: TypeAlias = ApplicantState
 
 
-class LendingState(NamedTuple):
-    """The scores of the groups, the applicant at the counter, and the episode's account so far."""
-
-    mass: jax.Array  # [groups, scores] share of each group at each score; rows sum to 1
-    group: jax.Array  # [] of the applicant
-    score: jax.Array  # [] of the applicant
-    repays: jax.Array  # [] bool: would repay, known to the simulator only
-    cash: jax.Array  # []
-    supply: jax.Array  # [criteria, groups] running totals of this episode
-    demand: jax.Array  # [criteria, groups]
-    time: jax.Array  # []
-
-
-class Lending(World, static=("notion", "observe_rates")):
+class Lending(Applicants):
     """The lending world. Action 1 accepts the applicant, 0 rejects."""
 
     group_shares: jax.Array  # [groups]
@@ -47,9 +34,6 @@ class Lending(World, static=("notion", "observe_rates")):
     loan: jax.Array  # []
     interest: jax.Array  # []
     initial_cash: jax.Array  # []
-    horizon: jax.Array  # []
-    notion: Notion
-    observe_rates: bool
 
     def __init__(
         self,
@@ -69,6 +53,9 @@ class Lending(World, static=("notion", "observe_rates")):
         observe_rates: Annotated[
             bool, "observe the groups' running benefit rates (needs labels of the rejected)"
         ] = True,
+        labels: Annotated[
+            str, "whose outcomes show in the observed rates: all, or selective (only those of the accepted)"
+        ] = "all",
     ) -> None:
         """The published world by default; `elbert envs lending` explains every parameter."""
         need = "one row of probabilities from 0 to 1 per group, each summing to 1"
@@ -93,11 +80,7 @@ class Lending(World, static=("notion", "observe_rates")):
                 f"initial_cash is {float(self.initial_cash):g} and a loan {float(self.loan):g}. Give cash for 1 to "
                 f"{LARGEST_CASH} loans, within which float32 counts them one by one."
             )
-        self.horizon = as_count(horizon, "horizon", "steps")
-        self.notion = get_notion(notion)
-        if not isinstance(observe_rates, bool | np.bool_):
-            raise InvalidInputError(f"observe_rates is {observe_rates!r}. Give True or False.")
-        self.observe_rates = bool(observe_rates)
+        super().__init__(horizon=horizon, notion=notion, labels=labels, observe_rates=observe_rates)
 
     @property
     def groups(self) -> int:
@@ -109,97 +92,51 @@ class Lending(World, static=("notion", "observe_rates")):
         """Columns of `initial_scores`."""
         return self.initial_scores.shape[-1]
 
-    @property
-    def benefit(self) -> Notion:
-        """The notion given."""
-        return self.notion
+    def population(self) -> Population:
+        """A loan moves `shift` of a group by one score.
 
-    @property
-    def observation_space(self) -> gymnasium.spaces.Box:
-        """One-hot score, one-hot group and, if observed, the running rates criterion by criterion."""
-        ones = np.ones(self.scores + self.groups, np.float32)
-        rates = [1.0 if criterion.bounded else np.inf for criterion in self.notion.criteria] * self.observe_rates
-        high = np.concatenate([ones, np.repeat(np.asarray(rates, np.float32), self.groups)])
-        return gymnasium.spaces.Box(np.zeros_like(high), high, dtype=np.float32)
-
-    @property
-    def action_space(self) -> gymnasium.spaces.Discrete:
-        """0 rejects, 1 accepts."""
-        return gymnasium.spaces.Discrete(2)
-
-    def reset(self, key: jax.Array) -> tuple[LendingState, jax.Array]:
-        """Initial scores, a first applicant, a full till."""
-        nothing = jnp.zeros((len(self.notion.criteria), self.groups), jnp.float32)
-        mass, cash, time = jnp.asarray(self.initial_scores), jnp.asarray(self.initial_cash), jnp.zeros((), jnp.int32)
-        group, score, repays = self._arrival(key, mass)
-        state = LendingState(mass, group, score, repays, cash, nothing, nothing, time)
-        return state, self.observe(state)
-
-    def step(self, key: jax.Array, state: LendingState, action: jax.Array) -> tuple[LendingState, TimeStep]:
-        """Decide on the applicant at the counter; the next one arrives from the scores that this leaves."""
-        accepted, repays = jnp.asarray(action) == 1, state.repays
-        reward = jnp.where(accepted, self.loan * jnp.where(repays, self.interest, -1.0), 0.0)
-        mass = self._moved(state, accepted)
-        outcome = (part.astype(jnp.float32) for part in (accepted, repays))
-        benefit = self.notion.per_outcome(state.group, *outcome, groups=self.groups)
-        supply, demand = (jnp.asarray(part, jnp.float32) for part in benefit)
-        group, score, repays = self._arrival(key, mass)
-        cash, time = state.cash + reward, state.time + 1
-        after = LendingState(mass, group, score, repays, cash, state.supply + supply, state.demand + demand, time)
-        terminated = cash < self.loan
-        truncated = self.is_truncated(time, terminated)
-        return after, TimeStep(self.observe(after), reward, supply, demand, terminated, truncated)
-
-    def means(self, state: LendingState, action: jax.Array) -> Means:
-        """Over whether the applicant would repay, which nobody knows who decides."""
-        accepted = (jnp.asarray(action) == 1).astype(jnp.float32)
-        chance = jnp.sum(self.repayment * self._one_hot(state.score, self.scores))
-        reward = accepted * self.loan * (chance * self.interest - (1.0 - chance))
-        per_outcome = (self.notion.per_outcome(state.group, accepted, y, groups=self.groups) for y in (1.0, 0.0))
-        good, bad = ([jnp.asarray(part, jnp.float32) for part in benefit] for benefit in per_outcome)
-        supply, demand = (chance * yes + (1.0 - chance) * no for yes, no in zip(good, bad, strict=True))
-        return Means(reward, supply, demand)
-
-    def for_critic(self, state: LendingState) -> jax.Array:
-        """What is observed, the scores of everybody, the cash and the time."""
-        scalars = jnp.stack([state.cash, state.time.astype(jnp.float32)])
-        return jnp.concatenate([self.observe(state), state.mass.reshape(-1), scalars])
-
-    def observe(self, state: LendingState) -> jax.Array:
-        """[scores + groups + criteria * groups]: who stands at the counter, and the rates of this episode so far.
-
-        A group without demand so far shows the rate 0, as published.
+        So it is in the simulated world if min(shift, mass) is always the shift or 0, and if the bank's cash lasts for
+        the horizon.
         """
-        applicant = jnp.concatenate([self._one_hot(state.score, self.scores), self._one_hot(state.group, self.groups)])
-        if not self.observe_rates:
-            return applicant
-        rates = jnp.where(state.demand > 0, state.supply / jnp.where(state.demand > 0, state.demand, 1.0), 0.0)
-        return jnp.concatenate([applicant, rates.reshape(-1)])
+        shift, mass = float(self.shift), np.asarray(self.initial_scores, float)
+        whole = shift == 0 or np.allclose(mass / shift, np.round(mass / shift), atol=1e-4)
+        scores = np.arange(self.scores)
+        ends = (np.clip(scores + step, 0, self.scores - 1) for step in (-1, 1))
+        return Population(
+            points=scores,
+            gain=float(self.loan) * float(self.interest),
+            loss=float(self.loan),
+            start=mass,
+            repayment=np.broadcast_to(self.repayment, mass.shape),
+            moved=np.stack([np.eye(self.scores)[end] for end in ends]),
+            shift=np.full(self.groups, shift),
+            exact=bool(whole) and float(self.initial_cash) >= float(self.loan) * int(self.horizon),
+        )
 
-    def _moved(self, state: LendingState, accepted: jax.Array) -> jax.Array:
-        """The scores after the decision: part of the group moves one up or down, or stays at the ends."""
+    def _start(self, uniform: jax.Array) -> jax.Array:
+        return jnp.asarray(self.initial_scores)
+
+    def _cash(self) -> jax.Array:
+        return jnp.asarray(self.initial_cash)
+
+    def _is_ruined(self, cash: jax.Array) -> jax.Array:
+        return cash < self.loan
+
+    def _applicant(self, state: ApplicantState) -> jax.Array:
+        """One-hot score and one-hot group."""
+        return jnp.concatenate([one_hot(state.score, self.scores), one_hot(state.group, self.groups)])
+
+    @property
+    def _features(self) -> int:
+        return self.scores + self.groups
+
+    def _target(self, uniform: jax.Array, state: ApplicantState) -> tuple[jax.Array, jax.Array]:
+        """Part of the group moves one up or down, or stays at the ends."""
         target = jnp.clip(state.score + jnp.where(state.repays, 1, -1), 0, self.scores - 1)
-        moving = jnp.where(accepted, jnp.minimum(self.shift, state.mass[state.group, state.score]), 0.0)
-        first = state.group * self.scores  # the place of the group's lowest score among all entries of mass
-        here, there = (self._one_hot(first + score, state.mass.size) for score in (state.score, target))
-        return state.mass + moving * (there - here).reshape(state.mass.shape)
+        return target, jnp.minimum(self.shift, state.mass[state.group, state.score])
 
-    def _arrival(self, key: jax.Array, mass: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """g ~ group_shares, c ~ mass[g], y ~ Bernoulli(repayment[c])."""
-        for_group, for_score, for_repayment = jax.random.uniform(key, (3,), jnp.float32)
-        group = _drawn(self.group_shares, for_group)
-        score = _drawn(jnp.sum(mass * self._one_hot(group, self.groups)[:, None], axis=0), for_score)
-        return group, score, for_repayment < jnp.sum(self.repayment * self._one_hot(score, self.scores))
+    def _earned(self, repays: jax.Array) -> jax.Array:
+        return self.loan * jnp.where(repays, self.interest, -1.0)
 
-    @staticmethod
-    def _one_hot(index: jax.Array, length: int) -> jax.Array:
-        return (jnp.arange(length) == index).astype(jnp.float32)
-
-
-def _drawn(weights: jax.Array, uniform: jax.Array) -> jax.Array:
-    """The smallest i with w_0 + ... + w_i > u * sum(w): an index drawn by weight. [n] -> []
-
-    Weighing by the sum keeps rounding from ever drawing an index of weight 0 at the end.
-    """
-    upto = jnp.cumsum(weights)
-    return jnp.sum(upto <= uniform * upto[-1], dtype=jnp.int32)
+    def _chance(self, group: jax.Array, score: jax.Array) -> jax.Array:
+        return jnp.sum(self.repayment * one_hot(score, self.scores))

@@ -16,6 +16,7 @@ import gymnasium
 
 from elbert.envs.admission import Admission
 from elbert.envs.attention import Attention
+from elbert.envs.credit import Credit
 from elbert.envs.gym_env import Draw, WorldEnv, WorldVectorEnv
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
@@ -240,6 +241,14 @@ for _entry in (
         },
         evaluation={"episodes": 500, "horizon": 100},
         scene="elbert.report.world_scenes:admission_scene",
+    ),
+    Entry(
+        "credit",
+        IDS["credit"],
+        Credit,
+        summary="A bank accepts or refuses applicants of four groups; every loan moves the FICO score of one person.",
+        draw="elbert.report.world_pictures:draw_lending",
+        scene="elbert.report.world_scenes:lending_scene",
     ),
 ):
     register(_entry)
