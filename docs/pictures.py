@@ -30,6 +30,11 @@ def accept_from_score_two(observation: Any) -> int:
     return int(np.argmax(observation[:7]) >= 2)
 
 
+def accept_from_620(observation: Any) -> int:
+    """Credit: accept from 620 points on."""
+    return int(observation[0] >= (620 - 300) / 550)
+
+
 def first_susceptible(observation: Any) -> int:
     """Infectious disease: vaccinate the susceptible person of the highest number, or nobody."""
     susceptible = np.flatnonzero(observation.reshape(-1, 3)[:, 0])
@@ -62,6 +67,7 @@ SHOTS: dict[str, tuple[Policy, int]] = {
     "attention-harder": (by_incidents, 200),
     "patrol": (by_record, 600),
     "admission": (a_threshold, 40),
+    "credit": (accept_from_620, 1000),
 }
 """World -> a simple policy, and after how many of its steps the picture is taken."""
 

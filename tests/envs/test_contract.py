@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.vector import AutoresetMode
 
 import elbert
-from elbert.envs import ENTRIES, Attention, Infectious, Lending, World, WorldVectorEnv, make_world
+from elbert.envs import ENTRIES, Attention, Credit, Infectious, Lending, World, WorldVectorEnv, make_world
 from tests.parameters import slow_after
 
 NAMES = sorted(ENTRIES, key=lambda name: name in ("infectious", "attention"))  # the same code as their harder versions
@@ -137,6 +137,7 @@ def test_one_can_vmap_over_parameters(name):
     ("make", "values"),
     [
         (lambda value: Lending(shift=value), [0.0, 0.2]),
+        (lambda value: Credit(fall=value, bin_width=50), [0.0, 200.0]),
         (lambda value: Infectious(infection=value, waning=0.2), [0.1, 0.9]),
         (lambda value: Attention(growth=value, units=2), [0.1, 5.0]),
     ],
@@ -237,7 +238,14 @@ def keeps_units(world, states, steps):
     assert steps.supply[:, 0] == pytest.approx(np.minimum(units, steps.demand[:, 0]))
 
 
-LAWS = {Lending: keeps_mass_and_cash, Infectious: keeps_people, Attention: keeps_units}
+def keeps_everybody(world, states, steps):
+    assert (states.mass >= 0).all()
+    assert (states.mass == np.round(states.mass)).all()
+    assert (states.mass.sum(axis=-1) == np.asarray(world.sizes)).all()
+    assert np.cumsum(steps.reward) == pytest.approx(states.cash)
+
+
+LAWS = {Lending: keeps_mass_and_cash, Credit: keeps_everybody, Infectious: keeps_people, Attention: keeps_units}
 """What holds in every step of a world, beyond the contract of all worlds."""
 
 

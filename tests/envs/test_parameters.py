@@ -61,6 +61,16 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Lending(repayment=(0.1, 0.2)), "one probability from 0 to 1 per score, 7 here"),
         (lambda: worlds.Lending(repayment=(0.1, 0.2, 0.45, 0.6, 0.65, 0.7, 1.7)), r"repayment is 1.7 at index \(6,\)"),
         (lambda: worlds.Lending(notion="equal-oportunity"), "Did you mean 'equal-opportunity'"),
+        (lambda: worlds.Lending(labels="some"), "No way to see labels is called 'some'.*Known: all, selective"),
+        (lambda: worlds.Credit(groups=["White", "blak"]), "No group is called 'blak'. Did you mean 'Black'"),
+        (lambda: worlds.Credit(groups=["White", "White"]), "each once"),
+        (lambda: worlds.Credit(groups=[]), r"groups is \[\]. Give at least one of White"),
+        (lambda: worlds.Credit(groups=7), "groups is 7. Give names of groups"),
+        (lambda: worlds.Credit(group_shares=[0.5, 0.5]), "for each of the 4 groups"),
+        (lambda: worlds.Credit(people=0), "people is 0. Give a whole number of people"),
+        (lambda: worlds.Credit(loss=-1), "loss is -1"),
+        (lambda: worlds.Credit(bin_width=2), "bin_width is 2. Give 0, or points from 5 to 275"),
+        (lambda: worlds.Credit(bin_width=500), "bin_width is 500"),
         (lambda: worlds.Infectious(infection=1.5), "infection is 1.5. Give a probability, from 0 to 1"),
         (lambda: worlds.Infectious(waning=-0.1), "waning is -0.1"),
         (
@@ -381,6 +391,7 @@ STORED: list[tuple[str, dict[str, Any]]] = [
     ("infectious", {"graph": [(0, 2), (1, 2)], "groups": {2: 0, 0: 1, 1: 1}}),
     ("infectious", {"groups": {person: person % 2 for person in range(34)}}),
     ("infectious", {"first_case": None}),
+    ("credit", {"groups": ("White", "Black"), "labels": "selective", "group_shares": np.asarray([0.5, 0.5])}),
 ]
 
 

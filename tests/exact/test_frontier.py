@@ -70,20 +70,20 @@ def test_a_world_without_stored_prices_is_refused_with_what_to_do():
 def test_a_frontier_can_be_registered_for_a_class_of_worlds(monkeypatch):
     """Red if the frontier knows its worlds by name or by a fixed list of classes."""
 
-    class Credit(Lending):
+    class Bank(Lending):
         """A world of somebody else's."""
 
-    entry = Entry("credit", "mine/Credit-v0", Credit, {}, "Credit.")
-    monkeypatch.setitem(ENTRIES, "credit", entry)
+    entry = Entry("bank", "mine/Bank-v0", Bank, {}, "A bank.")
+    monkeypatch.setitem(ENTRIES, "bank", entry)
     limits = [0.0, None]
-    as_lending = elbert.frontier("credit", max_bias=limits, horizon=20)
+    as_lending = elbert.frontier("bank", max_bias=limits, horizon=20)
     usual = elbert.frontier("lending", max_bias=limits, horizon=20)
     assert as_lending.points == usual.points
     assert [rule.reward for rule in as_lending.rules] == [rule.reward for rule in usual.rules]
 
     monkeypatch.setattr(world_frontiers, "_FRONTIERS", dict(world_frontiers._FRONTIERS))
     register_frontier(
-        Credit,
+        Bank,
         lambda world: WorldFrontier(
             world,
             point=lambda limit: FrontierPoint(limit, reward=0.5, bound=0.5 + int(world.horizon)),
@@ -92,11 +92,11 @@ def test_a_frontier_can_be_registered_for_a_class_of_worlds(monkeypatch):
         ),
         horizon=7,
     )
-    found = elbert.frontier("credit", max_bias=limits)
+    found = elbert.frontier("bank", max_bias=limits)
     assert [point.bound for point in found.points] == [7.5, 7.5]
-    assert [rule.rule for rule in found.rules] == ["rule:credit/thresholds-1-1"]
+    assert [rule.rule for rule in found.rules] == ["rule:bank/thresholds-1-1"]
     assert (found.horizon, found.exact, found.note) == (7, False, "Made up.")
-    best = best_reward_at("credit", None, 0.1)
+    best = best_reward_at("bank", None, 0.1)
     assert best is not None
     assert (best.reward, best.exact) == (0.5, False)
     assert elbert.frontier("lending", max_bias=limits, horizon=20).points == usual.points

@@ -83,13 +83,13 @@ class Credit(Applicants, static=("members",)):
         group_shares: Annotated[
             Numbers | None, "probability that an applicant is of each group; none: as in the source"
         ] = None,
-        people: Annotated[Number, "people in all groups together; a loan moves the score of one"] = 2000,
+        people: Annotated[Number, "people in all groups together; a loan moves the score of one"] = 1000,
         gain: Annotated[Number, "what the bank earns on a loan that is repaid"] = 1.0,
         loss: Annotated[Number, "what it loses on a loan that is not (Liu et al. also take 10)"] = 4.0,
         rise: Annotated[Number, "points that a repaid loan adds to a score"] = 75.0,
         fall: Annotated[Number, "points that a default takes off a score"] = 150.0,
         bin_width: Annotated[Number, "points of FICO per bin of scores; 0: the 198 scores of the source"] = 0,
-        horizon: Annotated[Number, "applicants per episode"] = 4000,
+        horizon: Annotated[Number, "applicants per episode"] = 2000,
         notion: Annotated[str | Notion, "what counts as a benefit given and due"] = "equal-opportunity",
         observe_rates: Annotated[bool, "observe the groups' running rates"] = True,
         labels: Annotated[
@@ -97,7 +97,9 @@ class Credit(Applicants, static=("members",)):
         ] = "all",
     ) -> None:
         """Liu et al.'s scores and score changes by default; `elbert envs credit` explains every parameter."""
-        names = [groups] if isinstance(groups, str) else list(groups)
+        if not isinstance(groups, Sequence) or isinstance(groups, str):
+            raise InvalidInputError(f"groups is {groups!r}. Give names of groups, among {', '.join(GROUPS)}.")
+        names = list(groups)
         for name in names:
             if name not in GROUPS:
                 raise unknown_name("group", name, GROUPS)
@@ -141,7 +143,7 @@ class Credit(Applicants, static=("members",)):
     @property
     def sizes(self) -> Any:
         """People of each group: its share of all, at least one.   [groups]"""
-        return jnp.maximum(jnp.round(self.group_shares * self.people), 1.0)
+        return jnp.maximum(jnp.round(jnp.asarray(self.group_shares) * jnp.asarray(self.people, jnp.float32)), 1.0)
 
     def mean_scores(self, state: ApplicantState) -> Any:
         """sum_c people(g, c) points(c) / people(g): the welfare of every group, in points.   [groups]"""

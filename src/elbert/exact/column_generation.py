@@ -23,6 +23,8 @@ from elbert.exact.finite import Array, FiniteSDMDP, PolicyTotals, band_rows, hig
 from elbert.fairness.rates import ratio
 
 MOST_ROUNDS = 200
+SPARSE = 8
+"""Transitions are kept as lists where a state has at most one in this many states as its next."""
 PENALTY = 1e3
 """The cost of a unit of supply outside the band, in units of the largest reward of a step: more than any price."""
 
@@ -67,6 +69,19 @@ class ComponentsProgram:
         totals = _totals(chosen, [np.ones(1)] * len(chosen))
         none = np.zeros((2, self.criteria, len(self.parts)))
         return Relaxed(float(value.sum()), totals, 0.0, none, Mixture(chosen, (np.ones(1),) * len(chosen)))
+
+    @cached_property
+    def _moves(self) -> list[Array]:
+        """P(next | state, action) of all groups, [groups, S, A, S].
+
+        Where most entries are 0: the next states that are possible, and their probabilities, [groups, S, A, few] each.
+        """
+        transition = np.stack([part.transition for part in self.parts])
+        few = int((transition > 0).sum(axis=-1).max())
+        if few * SPARSE > transition.shape[-1]:
+            return [transition]
+        order = np.argsort(transition <= 0, axis=-1, kind="stable")[..., :few]
+        return [order.astype(np.int32), np.take_along_axis(transition, order, axis=-1)]
 
     def explore(self, weights: Iterable[Sequence[Array]]) -> None:
         """Collect columns to start from: each group's best responses to weights.   [groups][any][states, actions]"""
@@ -173,9 +188,9 @@ class ComponentsProgram:
         signals = np.stack(
             [np.concatenate([p.reward[..., None], p.supply[..., 0], p.demand[..., 0]], axis=-1) for p in parts]
         )
-        transition, start = np.stack([p.transition for p in parts]), np.stack([p.start for p in parts])
+        start, groups = np.stack([p.start for p in parts]), [g for g, _ in asked]
         with jax.enable_x64(True):
-            ahead = _compiled()(transition, gain, signals, parts[0].horizon)
+            ahead = _compiled()([table[groups] for table in self._moves], gain, signals, parts[0].horizon)
         value, sums = (
             np.einsum(f"bs{n},bs->b{n}", np.asarray(x), start) for x, n in zip(ahead, ("", "n"), strict=True)
         )
@@ -227,11 +242,18 @@ def _compiled() -> Any:
     import jax
     import jax.numpy as jnp
 
-    def run(transition: Any, gain: Any, signals: Any, horizon: Any) -> Any:
+    def expected(ahead: Any, moves: Any) -> Any:
+        """E[ahead | state, action]   [B, S, n] -> [B, S, A, n]"""
+        if len(moves) == 1:
+            return jnp.einsum("bsap,bpn->bsan", moves[0], ahead)
+        to, chance = moves
+        return (jax.vmap(lambda values, places: values[places])(ahead, to) * chance[..., None]).sum(axis=-2)
+
+    def run(moves: Any, gain: Any, signals: Any, horizon: Any) -> Any:
         everything = jnp.concatenate([gain[..., None], signals], axis=-1)  # [B, S, A, 1 + signals]
 
         def step(_: Any, ahead: Any) -> Any:
-            later = everything + jnp.einsum("bsap,bpn->bsan", transition, ahead)
+            later = everything + expected(ahead, moves)
             best = jnp.argmax(later[..., 0], axis=-1)
             return jnp.take_along_axis(later, best[:, :, None, None], axis=2)[:, :, 0]
 

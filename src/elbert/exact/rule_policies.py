@@ -11,20 +11,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs.admission import WORTH, Admission
+from elbert.envs.applicants import Applicants
 from elbert.envs.attention import LOGIT_LIMIT, Attention
+from elbert.envs.credit import Credit
 from elbert.envs.infectious import SUSCEPTIBLE, Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.patrol import FEWEST, Patrol
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 from elbert.exact.attention_limits import fair_schedule, schedule_totals
-from elbert.exact.finite import PolicyTotals
-from elbert.exact.lending import best_lending, threshold_totals
+from elbert.exact.credit import best_shared_threshold, equal_opportunity_thresholds, profitable
+from elbert.exact.finite import Array, PolicyTotals
+from elbert.exact.lending import acceptance_totals, accepting_from, best_lending
 
 MOST_ASKED = 400
 """exp(6) = 403 is the ratio of the largest to the least share that an action in attention can ask for."""
 BEST = r"best(?:-(\d+(?:\.\d+)?(?:e-\d+)?))?"
 """best, without a limit, or best-0.01."""
+THRESHOLDS = r"thresholds((?:-\d+(?:\.\d+)?)+)"
 Act: TypeAlias = Callable[[jax.Array, Any], Any]
 """(key, true state) -> action, for one copy of the world."""
 
@@ -61,33 +65,68 @@ def family(
     return register
 
 
-@family(Lending, "thresholds-2-1", r"thresholds((?:-\d+)+)")
-def thresholds(text: str) -> Policy:
-    """Accepts applicants whose score is at least the threshold of their group."""
-    lows = tuple(int(low) for low in text[1:].split("-"))
+def _by_score(acceptance: Callable[[Any], Array]) -> Policy:
+    """Accepts with a probability that depends on group and score; from the world to [groups, scores]."""
 
-    def check(world: Lending) -> None:
+    def make(world: Applicants) -> Act:
+        table = np.asarray(acceptance(world), np.float32)
+
+        def act(key: jax.Array, state: Any) -> Any:
+            chance = jnp.asarray(table)[state.group, state.score]
+            return (jax.random.uniform(key, (), jnp.float32) < chance).astype(jnp.int32)
+
+        return act
+
+    return Policy(make, lambda world: acceptance_totals(world, acceptance(world)))
+
+
+def _thresholds(text: str) -> Policy:
+    lows = tuple(float(low) for low in text[1:].split("-"))
+
+    def acceptance(world: Applicants) -> Array:
         if len(lows) != world.groups:
             raise InvalidInputError(f"{len(lows)} thresholds were given for {world.groups} groups. Give one per group.")
+        return accepting_from(world, lows)
 
-    def make(world: Lending) -> Act:
-        check(world)
-        table = np.asarray(lows, np.int32)
-        return lambda key, state: (state.score >= jnp.asarray(table)[state.group]).astype(jnp.int32)
-
-    def expected(world: Lending) -> PolicyTotals:
-        check(world)
-        return threshold_totals(world, lows)
-
-    return Policy(make, expected)
+    return _by_score(acceptance)
 
 
-@family(Lending, "best-0.01", BEST)
+@family(Lending, "thresholds-2-1", THRESHOLDS)
+def thresholds(text: str) -> Policy:
+    """Accepts applicants whose score is at least the threshold of their group."""
+    return _thresholds(text)
+
+
+@family(Credit, "thresholds-600-650-650-600", THRESHOLDS)
+def thresholds_in_points(text: str) -> Policy:
+    """Accepts applicants whose score, in points of FICO, is at least the threshold of their group."""
+    return _thresholds(text)
+
+
+@family(Credit, "profit")
+def most_profit() -> Policy:
+    """Accepts whom the bank expects to earn on now: one threshold per group; knows who repays at which score."""
+    return _by_score(profitable)
+
+
+@family(Credit, "one-threshold")
+def one_threshold() -> Policy:
+    """One threshold for all groups, with the most profit at the scores of the start; knows who repays at which."""
+    return _by_score(best_shared_threshold)
+
+
+@family(Credit, "equal-opportunity")
+def equal_opportunity() -> Policy:
+    """Thresholds with equal true positive rates and the most profit, at the scores of the start, which it knows."""
+    return _by_score(equal_opportunity_thresholds)
+
+
+@family(Applicants, "best-0.01", BEST)
 def best_in_lending(limit: str | None) -> Policy:
     """The best policy within this limit on the bias, from the population equations; knows all parameters."""
     max_bias = float(limit or np.inf)
 
-    def make(world: Lending) -> Act:
+    def make(world: Applicants) -> Act:
         table = np.asarray(best_lending(world, max_bias).policy, np.float32)  # [horizon, groups, scores]
 
         def act(key: jax.Array, state: Any) -> Any:

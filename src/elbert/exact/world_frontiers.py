@@ -18,7 +18,9 @@ from scipy.optimize import linprog
 
 from elbert.envs import get_entry
 from elbert.envs.admission import Admission
+from elbert.envs.applicants import Applicants
 from elbert.envs.attention import Attention
+from elbert.envs.credit import Credit
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.patrol import Patrol
@@ -103,7 +105,7 @@ def _hashable(value: Any) -> Any:
     return tuple(_hashable(entry) for entry in value) if isinstance(value, list | tuple) else value
 
 
-def _lending(world: Lending) -> WorldFrontier:
+def _lending(world: Applicants, rules: Sequence[str]) -> WorldFrontier:
     steps, exact = int(world.horizon), lending_is_exact(world)
     program = cache(lambda: lending_program(world))  # built when the first point is asked for
 
@@ -126,7 +128,6 @@ def _lending(world: Lending) -> WorldFrontier:
         else "Values of the population equations, which approximate the simulated world here: the shift does not "
         "divide the initial scores, or the bank's cash may not last."
     )
-    rules = ("thresholds-3-3", "thresholds-2-2", "thresholds-1-1", "thresholds-2-1")
     return WorldFrontier(world, point=point, exact=exact, note=note, rules=lambda limits: rules)
 
 
@@ -192,8 +193,10 @@ def _patrol(world: Patrol) -> WorldFrontier:
     return WorldFrontier(world, point=point, exact=exact, note=note, rules=lambda limits: names)
 
 
-register_frontier(Lending, _lending, horizon=10_000)
 register_frontier(Patrol, _patrol)
+_THRESHOLDS = ("thresholds-3-3", "thresholds-2-2", "thresholds-1-1", "thresholds-2-1")
+register_frontier(Lending, lambda world: _lending(world, _THRESHOLDS), horizon=10_000)
+register_frontier(Credit, lambda world: _lending(world, ("profit", "one-threshold", "equal-opportunity")))
 register_frontier(Attention, _attention)
 register_frontier(Infectious, lambda world: WorldFrontier(world, rules=lambda limits: ("nobody", "exposed", "degree")))
 register_frontier(

@@ -1,12 +1,24 @@
 """Pictures of the worlds: what `render()` shows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Admission, Attention, Infectious, Lending, Patrol
+from elbert.envs import (
+    INFECTED,
+    RECOVERED,
+    SUSCEPTIBLE,
+    Admission,
+    Applicants,
+    Attention,
+    Credit,
+    Infectious,
+    Patrol,
+    World,
+)
+from elbert.envs.credit import BIN, HIGHEST, LOWEST
 from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, INK, VERMILION, draw_pixels, series_style
 
 if TYPE_CHECKING:
@@ -36,23 +48,31 @@ def _picture(draw: Callable[["Figure", Any, Any, Any], None]) -> Callable[..., P
 
 
 @_picture
-def draw_lending(figure: "Figure", world: Lending, state: Any, _: Any) -> None:
-    """Score distributions by group, the applicant at the counter, and the running rates."""
-    mass, groups, scores = np.asarray(state.mass), world.groups, world.scores
+def draw_lending(figure: "Figure", world: Applicants, state: Any, _: Any) -> None:
+    """Score distributions by group, the applicant at the counter, and the running rates; in credit, mean scores too."""
+    names, bar_of = score_bars(world)
+    mass, groups, bars = shares_by_bar(world, np.asarray(state.mass)), world.groups, len(names)
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
-    width = _group_bars(axes, mass)
-    g, c = int(state.group), int(state.score)
+    width = _group_bars(axes, world, mass)
+    g, c = int(state.group), int(bar_of[int(state.score)])
     x = c + (g - (groups - 1) / 2) * width
     axes.plot(x, mass[g, c] + 0.035, "v", color=INK, markersize=7, label="applicant")
-    axes.set(xlabel="score", ylabel="share of the group", xticks=np.arange(0, scores, 1 + scores // 15))
+    ticks = np.arange(0, bars, 1 + bars // 15)
+    axes.set(xlabel="score", ylabel="share of the group")
+    axes.set_xticks(ticks, [names[tick] for tick in ticks])
     axes.set_ylim(0, max(0.5, float(mass.max()) + 0.09))
-    cash = f"{float(state.cash):,.0f}".replace(",", " ")
-    title = f"Lending: {int(state.time)} of {int(world.horizon)} applicants decided, cash {cash}"
+    cash, labels = f"cash {float(state.cash):,.0f}".replace(",", " "), None
+    if isinstance(world, Credit):
+        cash = cash.replace("cash", "profit")
+        labels = [f"{group_name(world, g)}\nmean {mean:.0f}" for g, mean in enumerate(world.mean_scores(state))]
+    title = f"{type(world).__name__}: {int(state.time)} of {int(world.horizon)} applicants decided, {cash}"
     figure.text(0.02, 0.93, title, fontweight="bold")
     if groups < 6:  # more have no room, and the rates name them
         axes.legend(loc="upper left", ncols=2, handlelength=1.4)
     rates = figure.add_axes((0.77, 0.14, 0.20, 0.70))
-    _rates(rates, np.asarray(state.supply)[0], np.asarray(state.demand)[0], world.notion.criteria[0].name, "group")
+    _rates(
+        rates, np.asarray(state.supply)[0], np.asarray(state.demand)[0], world.notion.criteria[0].name, "group", labels
+    )
 
 
 @_picture
@@ -103,7 +123,7 @@ def draw_admission(figure: "Figure", world: Admission, state: Any, _: Any) -> No
     """The scores that the applicants of the next round would show, the thresholds of the last, and running rates."""
     axes = figure.add_axes((0.09, 0.14, 0.56, 0.70))
     bars = scores_shown(world, np.asarray(state.group), np.asarray(state.shown))
-    _group_bars(axes, bars)
+    _group_bars(axes, world, bars)
     for g, threshold in enumerate(np.asarray(state.thresholds) if int(state.time) else ()):
         look = {"color": GROUP_COLOURS[g % len(GROUP_COLOURS)], "linewidth": 2, "linestyle": "-" if g == 0 else "--"}
         axes.axvline(threshold * SCORE_BINS - 0.5, **look)
@@ -169,7 +189,28 @@ def _network_legend(figure: "Figure", world: Infectious, health: Pixels, group: 
     figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.66, 0.90), labelspacing=0.9, fontsize=8)
 
 
-def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str) -> None:
+def score_bars(world: Applicants) -> tuple[list[str], Pixels]:
+    """What the bars of a picture of scores are called, and the bar of each score [scores]; FICO in bins of 50 points."""
+    if not isinstance(world, Credit):
+        return [str(score) for score in range(world.scores)], np.arange(world.scores)
+    starts = range(LOWEST, HIGHEST, BIN)
+    return [str(start) for start in starts], np.minimum(
+        (np.asarray(world.points) - LOWEST) // BIN, len(starts) - 1
+    ).astype(int)
+
+
+def shares_by_bar(world: Applicants, mass: Pixels) -> Pixels:
+    """Shares of each group at each bar.   [..., groups, scores] -> [..., groups, bars]"""
+    names, bar_of = score_bars(world)
+    return mass @ (bar_of[:, None] == np.arange(len(names))) / mass.sum(axis=-1, keepdims=True)
+
+
+def group_name(world: World, number: int) -> str:
+    """What a group is called, or its number."""
+    return f"group {number}" if world.group_names is None else str(world.group_names[number])
+
+
+def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str, labels: Sequence[str] | None = None) -> None:
     """Running benefit rates as bars; a group without demand has none, and none is drawn."""
     known = demand > 0
     rate = np.where(known, supply / np.where(known, demand, 1), 0.0)
@@ -179,17 +220,17 @@ def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str) -> Non
             axes.text(0.03, g, "no demand yet", va="center", fontsize=7)
     axes.set(xlim=(0, max(1.0, float(rate.max()))), xlabel=name)
     ticks = np.arange(len(rate)) if len(rate) <= 10 else np.arange(0, len(rate), len(rate) // 5)
-    axes.set_yticks(ticks, [f"{of} {g}" for g in ticks])
+    axes.set_yticks(ticks, [f"{of} {g}" if labels is None else labels[g] for g in ticks])
     axes.invert_yaxis()
 
 
-def _group_bars(axes: Any, values: Pixels) -> float:
+def _group_bars(axes: Any, world: World, values: Pixels) -> float:
     """A row of bars for each group, side by side, and the width of one. values: [groups, bars]"""
     groups, bars = values.shape
     width = 0.8 / groups
     for g in range(groups):
         place = np.arange(bars) + (g - (groups - 1) / 2) * width
-        axes.bar(place, values[g], width, label=f"group {g}", **_look(g))
+        axes.bar(place, values[g], width, label=group_name(world, g), **_look(g))
     return width
 
 

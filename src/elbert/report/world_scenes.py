@@ -32,8 +32,29 @@ from typing import Any
 
 import numpy as np
 
-from elbert.envs import INFECTED, RECOVERED, SUSCEPTIBLE, Admission, Attention, Infectious, Lending, Patrol, World
-from elbert.report.world_pictures import HEALTH, NETWORK_DRAWN, SCORE_BINS, network_layout, scores_shown, shares_of
+from elbert.envs import (
+    INFECTED,
+    RECOVERED,
+    SUSCEPTIBLE,
+    Admission,
+    Applicants,
+    Attention,
+    Credit,
+    Infectious,
+    Patrol,
+    World,
+)
+from elbert.report.world_pictures import (
+    HEALTH,
+    NETWORK_DRAWN,
+    SCORE_BINS,
+    group_name,
+    network_layout,
+    score_bars,
+    scores_shown,
+    shares_by_bar,
+    shares_of,
+)
 
 MOST_BARS = 60
 """Of a picture; more are left out, and the axis says so."""
@@ -44,9 +65,11 @@ DIGITS = 4
 Array = np.ndarray[Any, Any]
 
 
-def lending_scene(world: Lending, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
-    """Score distributions by group, and the applicant who was decided about in this step."""
-    mass = np.asarray(states.mass)[steps]  # [F, groups, scores]
+def lending_scene(world: Applicants, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
+    """Score distributions by group, and the applicant who was decided about in this step; in credit, mean scores too."""
+    mass = shares_by_bar(world, np.asarray(states.mass)[steps])  # [F, groups, bars]
+    names, bar_of = score_bars(world)
+    points = np.asarray(world.points) if isinstance(world, Credit) else np.arange(world.scores)
     group, score, repays = (np.asarray(x) for x in (states.group, states.score, states.repays))
     accepted = np.asarray(actions) == 1
     lent, repaid = (_so_far(x) for x in (accepted, accepted & repays[:-1]))
@@ -54,7 +77,7 @@ def lending_scene(world: Lending, states: Any, actions: Any, steps: Array) -> di
 
     def note(step: int) -> str:
         at = max(step - 1, 0)
-        who = f"Applicant of {_group(world, group[at])}, score {score[at]}"
+        who = f"Applicant of {group_name(world, group[at])}, score {points[score[at]]:.0f}"
         if step == 0:
             return f"{who}: waits for a decision."
         outcome = "repaid" if repays[at] else "defaulted"
@@ -62,24 +85,28 @@ def lending_scene(world: Lending, states: Any, actions: Any, steps: Array) -> di
         so_far = f"{lent[step]} of {step} accepted so far: {repaid[step]} repaid, {lent[step] - repaid[step]} defaulted"
         return f"{who}: {what}. {so_far}."
 
-    groups = min(world.groups, max(1, MOST_BARS // world.scores))
+    notes = [note(int(step)) for step in steps]
+    if isinstance(world, Credit):
+        means = np.asarray(states.mass)[steps] @ points / np.asarray(world.sizes)  # [F, groups]
+        notes = [f"{text} Mean scores: {_means(world, row)}." for text, row in zip(notes, means, strict=True)]
+    groups = min(world.groups, max(1, MOST_BARS // len(names)))
     shown = group[decided] < groups
     return {
         "kind": "bars",
-        "x": {"label": "score" + _left_out(groups, world.groups, "groups"), "names": _numbers(world.scores)},
+        "x": {"label": "score" + _left_out(groups, world.groups, "groups"), "names": names},
         "y": {"label": "share of the group"},
         "series": [
-            {"name": _group(world, g), "look": "solid", "style": g, "values": _rounded(mass[:, g])}
+            {"name": group_name(world, g), "look": "solid", "style": g, "values": _rounded(mass[:, g])}
             for g in range(groups)
         ],
         "layered": False,
         "pointer": {
             "series": [int(g) if known else None for g, known in zip(group[decided], shown, strict=True)],
-            "bar": score[decided].tolist(),
+            "bar": bar_of[score[decided]].tolist(),
             "filled": [bool(step > 0 and accepted[step - 1]) for step in steps],
         },
         "pointed": "the applicant: filled if accepted",
-        "notes": [note(int(step)) for step in steps],
+        "notes": notes,
     }
 
 
@@ -171,7 +198,7 @@ def admission_scene(world: Admission, states: Any, actions: Any, steps: Array) -
         },
         "y": {"label": "applicants of the next round"},
         "series": [
-            {"name": _group(world, g), "look": "solid", "style": g, "values": _rounded(bars[:, g])}
+            {"name": group_name(world, g), "look": "solid", "style": g, "values": _rounded(bars[:, g])}
             for g in range(groups)
         ],
         "layered": False,
@@ -229,12 +256,12 @@ def _counts(world: Infectious, health: Array, group: Array) -> dict[str, Any]:
 
 
 def _listed(world: World, people: Sequence[int], group: Array) -> str:
-    shown = [f"person {i} of {_group(world, group[i])}" for i in people[:3]]
+    shown = [f"person {i} of {group_name(world, group[i])}" for i in people[:3]]
     return ", ".join(shown) + (f" and {len(people) - 3} more" if len(people) > 3 else "")
 
 
-def _group(world: World, number: int) -> str:
-    return f"group {number}" if world.group_names is None else str(world.group_names[number])
+def _means(world: World, means: Array) -> str:
+    return ", ".join(f"{group_name(world, g)} {mean:.0f}" for g, mean in enumerate(means))
 
 
 def _so_far(flags: Array) -> Array:
