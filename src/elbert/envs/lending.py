@@ -114,6 +114,7 @@ class Lending(Applicants):
         )
 
     def _start(self, uniform: jax.Array) -> jax.Array:
+        del uniform  # every episode starts alike
         return jnp.asarray(self.initial_scores)
 
     def _cash(self) -> jax.Array:
@@ -132,6 +133,7 @@ class Lending(Applicants):
 
     def _target(self, uniform: jax.Array, state: ApplicantState) -> tuple[jax.Array, jax.Array]:
         """Part of the group moves one up or down, or stays at the ends."""
+        del uniform  # the outcome alone decides
         target = jnp.clip(state.score + jnp.where(state.repays, 1, -1), 0, self.scores - 1)
         return target, jnp.minimum(self.shift, state.mass[state.group, state.score])
 
@@ -139,4 +141,5 @@ class Lending(Applicants):
         return self.loan * jnp.where(repays, self.interest, -1.0)
 
     def _chance(self, group: jax.Array, score: jax.Array) -> jax.Array:
+        del group  # a score means the same for all
         return jnp.sum(self.repayment * one_hot(score, self.scores))

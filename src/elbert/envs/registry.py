@@ -249,6 +249,25 @@ for _entry in (
         summary="A bank accepts or refuses applicants of four groups; every loan moves the FICO score of one person.",
         draw="elbert.report.world_pictures:draw_lending",
         scene="elbert.report.world_scenes:lending_scene",
+        training={
+            "settings": {
+                "steps": 4_000_000,
+                "copies": 16,
+                "rollout": 2000,
+                "epochs": 2,
+                "minibatch": 4000,
+                "learning_rate": 5e-3,
+                "gamma": 0.999,
+                "gae_lambda": 0.98,
+                "entropy_weight": 0.01,
+                "hidden": [32],
+                "extra_demand": 0.0,
+            },
+            "elbert-po": {"alpha": 1e4},
+            "r-ppo": {"zeta": 2.0, "omega": 0.05},
+            "a-ppo": {"beta_1": 0.25, "beta_2": 0.25, "omega": 0.05},
+        },
+        evaluation={"episodes": 512, "horizon": 2000},
     ),
 ):
     register(_entry)

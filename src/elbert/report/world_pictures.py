@@ -190,7 +190,7 @@ def _network_legend(figure: "Figure", world: Infectious, health: Pixels, group: 
 
 
 def score_bars(world: Applicants) -> tuple[list[str], Pixels]:
-    """What the bars of a picture of scores are called, and the bar of each score [scores]; FICO in bins of 50 points."""
+    """What the bars of scores are called, and the bar of each score [scores]; FICO in bins of 50 points."""
     if not isinstance(world, Credit):
         return [str(score) for score in range(world.scores)], np.arange(world.scores)
     starts = range(LOWEST, HIGHEST, BIN)

@@ -66,7 +66,7 @@ Array = np.ndarray[Any, Any]
 
 
 def lending_scene(world: Applicants, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
-    """Score distributions by group, and the applicant who was decided about in this step; in credit, mean scores too."""
+    """Score distributions by group and the applicant who was decided about in this step; in credit, mean scores too."""
     mass = shares_by_bar(world, np.asarray(states.mass)[steps])  # [F, groups, bars]
     names, bar_of = score_bars(world)
     points = np.asarray(world.points) if isinstance(world, Credit) else np.arange(world.scores)
