@@ -2,6 +2,7 @@
 
 import bisect
 import random
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -134,7 +135,8 @@ def plain_episode(rng, *, accepts, people, horizon):
 @pytest.mark.parametrize("everybody", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_within_four_standard_errors_of_a_plain_implementation(everybody):
     """Few people, so that every one of them comes several times and scores move far."""
-    settings, lows = {"people": 200, "horizon": 600}, [614, 645, 632, 605]
+    settings: dict[str, Any] = {"people": 200, "horizon": 600}
+    lows = [614, 645, 632, 605]
     rng = random.Random(5)  # noqa: S311
     rows = [
         plain_episode(rng, accepts=lambda g, c: everybody or TABLE.points[c] >= lows[g], **settings) for _ in range(200)

@@ -1,6 +1,7 @@
 """Credit at population level: rules, brute force on coarse scores, and the simulated world under the frontier."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_lists_of_next_scores_give_what_whole_tables_give(monkeypatch):
 )
 def test_simulated_credit_agrees_with_the_population_and_stays_under_the_frontier(name):
     """Few people, whose scores move far; bins of 50 points keep it quick."""
-    parameters = {"bin_width": 50, "people": 200, "horizon": 400}
+    parameters: dict[str, Any] = {"bin_width": 50, "people": 200, "horizon": 400}
     world = Credit(**parameters)
     rule = get_rule(f"rule:credit/{name}", **parameters)
     found = rule.evaluate(1500, seed=3, confidence=0.999, progress=None)

@@ -174,11 +174,11 @@ def _patrol(world: Patrol) -> WorldFrontier:
             b_eq=[1.0],
         )
         assert best.status == 0, best.message
-        share = dict(zip(busy, best.x[:-1], strict=True))
+        share = dict(zip(busy.tolist(), best.x[:-1].tolist(), strict=True))
         return FrontierPoint(
             max_bias=max_bias,
             reward=-best.fun,
-            rates=(tuple(float(share[i]) if i in share else None for i in range(world.groups)),),
+            rates=(tuple(share.get(i) for i in range(world.groups)),),
             price=0.0 if limit == 1.0 else -float(best.ineqlin.marginals[len(busy) :].sum()),
             bound=-best.fun,
             bias=float(np.ptp(best.x[:-1])),

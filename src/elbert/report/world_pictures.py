@@ -219,7 +219,7 @@ def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str, labels
         if not known[g]:
             axes.text(0.03, g, "no demand yet", va="center", fontsize=7)
     axes.set(xlim=(0, max(1.0, float(rate.max()))), xlabel=name)
-    ticks = np.arange(len(rate)) if len(rate) <= 10 else np.arange(0, len(rate), len(rate) // 5)
+    ticks = range(0, len(rate), 1 if len(rate) <= 10 else len(rate) // 5)
     axes.set_yticks(ticks, [f"{of} {g}" if labels is None else labels[g] for g in ticks])
     axes.invert_yaxis()
 
