@@ -106,7 +106,7 @@ def test_thresholds_that_the_eligible_can_just_afford_admit_exactly_them():
 def test_selective_labels_show_nothing_about_the_refused():
     """The refused change their eligibility: only the world where all labels are observed looks different."""
     for labels, same in (("selective", True), ("all", False)):
-        world = make_world("admission", labels=labels)
+        world: Any = make_world("admission", labels=labels)
         state, _ = world.reset(KEY)
         other = state
         for i in range(20):
