@@ -16,6 +16,7 @@ IDS = {
     "patrol": "elbert/Patrol-v0",
     "admission": "elbert/Admission-v0",
     "credit": "elbert/Credit-v0",
+    "waiting-list": "elbert/WaitingList-v0",
 }
 """Name -> Gymnasium id of the package's worlds."""
 

@@ -21,10 +21,12 @@ from elbert.envs.parameters import plain_parameters
 from elbert.envs.parts import Parts
 from elbert.envs.patrol import Patrol, PatrolState
 from elbert.envs.registry import ENTRIES, Entry, Parameter, describe, find_world, get_entry, make_world, register
+from elbert.envs.waiting_list import BLOOD_GROUPS, WaitingList, WaitingListState
 from elbert.envs.world import TimeStep, World
 
 __all__ = [
     "ADMISSION_AND_BURDEN",
+    "BLOOD_GROUPS",
     "DOSES_PER_INFECTION",
     "ENTRIES",
     "INFECTED",
@@ -55,6 +57,8 @@ __all__ = [
     "SupplyDemandWrapper",
     "TimeStep",
     "Transition",
+    "WaitingList",
+    "WaitingListState",
     "World",
     "WorldEnv",
     "WorldVectorEnv",

@@ -22,6 +22,7 @@ from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.parameters import plain_parameters
 from elbert.envs.patrol import Patrol
+from elbert.envs.waiting_list import WaitingList
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError, did_you_mean, unknown_name
 from elbert.gym_ids import IDS, register_id
@@ -268,6 +269,14 @@ for _entry in (
             "a-ppo": {"beta_1": 0.25, "beta_2": 0.25, "omega": 0.05},
         },
         evaluation={"episodes": 512, "horizon": 2000},
+    ),
+    Entry(
+        "waiting-list",
+        IDS["waiting-list"],
+        WaitingList,
+        summary="Organs go to a list of four blood groups; who fits which organ is given, and people die waiting.",
+        draw="elbert.report.world_pictures:draw_waiting_list",
+        scene="elbert.report.world_scenes:waiting_list_scene",
     ),
 ):
     register(_entry)

@@ -17,6 +17,7 @@ from elbert.envs.credit import Credit
 from elbert.envs.infectious import SUSCEPTIBLE, Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.patrol import FEWEST, Patrol
+from elbert.envs.waiting_list import BLOOD_GROUPS, WaitingList
 from elbert.envs.world import World
 from elbert.errors import InvalidInputError
 from elbert.exact.attention_limits import fair_schedule, schedule_totals
@@ -328,3 +329,61 @@ def naive() -> Policy:
 def robust() -> Policy:
     """Publishes what the eligible can just afford, by group, and the least of these if there is one threshold."""
     return _publish(lambda world: world.eligible_from + WORTH / np.maximum(world.costs * (1 - world.subsidy), 1e-6))
+
+
+def _by_rank(value: Any) -> Any:
+    """Scores of 1 for the largest value, then 3/4, 1/2 and 1/4; ties in the order of the groups.   [4] -> [4]"""
+    place = jnp.argsort(jnp.argsort(-jnp.asarray(value, jnp.float32), stable=True))
+    return 1.0 - place.astype(jnp.float32) / len(BLOOD_GROUPS)
+
+
+@family(WaitingList, "identical-first-0.2", r"identical-first(?:-(0?\.\d+|[01]))?")
+def identical_first(share: str | None) -> Policy:
+    """Organs go to their own blood group first, but in this share of the weeks in an order that is drawn by lot."""
+    by_lot = float(share or 0.0)
+
+    def act(key: jax.Array, _: Any) -> Any:
+        for_week, for_order = jax.random.split(key)
+        drawn = _by_rank(jax.random.uniform(for_order, (len(BLOOD_GROUPS),), jnp.float32))
+        usual = _by_rank(-jnp.arange(len(BLOOD_GROUPS)))  # no organ that fits a group is of a later one
+        return jnp.where(jax.random.uniform(for_week, (), jnp.float32) < by_lot, drawn, usual)
+
+    return Policy(lambda world: act)
+
+
+@family(WaitingList, "identical-only")
+def identical_only() -> Policy:
+    """Organs go to their own blood group, or to nobody."""
+    return Policy(lambda world: lambda key, state: -jnp.ones(len(BLOOD_GROUPS), jnp.float32))
+
+
+@family(WaitingList, "longest-list")
+def longest_list() -> Policy:
+    """Organs go to the blood group with the most people waiting among those that they fit."""
+    return Policy(lambda world: lambda key, state: _by_rank(state.waiting))
+
+
+@family(WaitingList, "most-at-risk")
+def most_at_risk() -> Policy:
+    """Organs go where the most deaths are expected, waiting * death rate, which it knows."""
+    return Policy(lambda world: lambda key, state: _by_rank(state.waiting * world.risks()[0]))
+
+
+@family(WaitingList, "sickest-first")
+def sickest_first() -> Policy:
+    """Organs go to the blood group with the highest death rate per person, which it knows."""
+    return Policy(lambda world: lambda key, state: _by_rank(world.risks()[0]))
+
+
+@family(WaitingList, "least-served")
+def least_served() -> Policy:
+    """Organs go to the blood group with the lowest rate of the episode so far; with two rates, the lower rank of both."""
+
+    def make(world: WaitingList) -> Act:
+        def act(_: jax.Array, state: Any) -> Any:
+            rates = world.observe(state).reshape(-1, world.groups)[1:]
+            return _by_rank(jnp.max(jax.vmap(lambda row: _by_rank(-row))(rates), axis=0))
+
+        return act
+
+    return Policy(make)

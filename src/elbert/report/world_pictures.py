@@ -16,9 +16,11 @@ from elbert.envs import (
     Credit,
     Infectious,
     Patrol,
+    WaitingList,
     World,
 )
 from elbert.envs.credit import BIN, HIGHEST, LOWEST
+from elbert.envs.waiting_list import BLOOD_GROUPS, WEEKS
 from elbert.report.style import BLUE, GREY, GROUP_COLOURS, GROUP_HATCHES, INK, VERMILION, draw_pixels, series_style
 
 if TYPE_CHECKING:
@@ -208,6 +210,26 @@ def shares_by_bar(world: Applicants, mass: Pixels) -> Pixels:
 def group_name(world: World, number: int) -> str:
     """What a group is called, or its number."""
     return f"group {number}" if world.group_names is None else str(world.group_names[number])
+
+
+@_picture
+def draw_waiting_list(figure: "Figure", world: WaitingList, state: Any, _: Any) -> None:
+    """The list by blood group, what the last week changed in it, and the running rates."""
+    places = np.arange(world.groups)
+    axes = figure.add_axes((0.09, 0.14, 0.50, 0.70))
+    axes.bar(places, np.asarray(state.waiting), 0.8, label="waiting", facecolor="white", edgecolor=INK)
+    changes = (("transplants", np.asarray(state.given).sum(axis=0), BLUE), ("deaths", state.deaths, VERMILION))
+    for shift, (label, number, colour) in zip((-0.15, 0.15), changes, strict=True):
+        axes.bar(places + shift, np.asarray(number), 0.3, label=f"{label} of the week", color=colour)
+    axes.set(xlabel="blood group", ylabel="people")
+    axes.set_xticks(places, BLOOD_GROUPS)
+    axes.set_ylim(0, max(10.0, 1.3 * float(np.max(state.waiting))))
+    axes.legend(loc="upper right")
+    figure.text(0.02, 0.93, f"Waiting list: week {int(state.time)} of {int(world.horizon)}", fontweight="bold")
+    rates = figure.add_axes((0.73, 0.14, 0.24, 0.70))
+    demand = np.asarray(state.person_weeks) / WEEKS if world.demand == "person-years" else np.asarray(state.listed)
+    _rates(rates, np.asarray(state.transplants), demand, world.benefit.criteria[0].name, "group")
+    rates.set_yticks(places, BLOOD_GROUPS)
 
 
 def _rates(axes: Any, supply: Pixels, demand: Pixels, name: str, of: str, labels: Sequence[str] | None = None) -> None:

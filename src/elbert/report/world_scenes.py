@@ -42,6 +42,7 @@ from elbert.envs import (
     Credit,
     Infectious,
     Patrol,
+    WaitingList,
     World,
 )
 from elbert.report.world_pictures import (
@@ -169,6 +170,36 @@ def patrol_scene(world: Patrol, states: Any, actions: Any, steps: Array) -> dict
         "series": [
             {"name": name, "look": look, "style": style, "values": _rounded(shares_of(amounts)[:, :regions])}
             for name, look, style, amounts in series
+        ],
+        "layered": True,
+        "notes": [note(frame, int(step)) for frame, step in enumerate(steps)],
+    }
+
+
+def waiting_list_scene(world: WaitingList, states: Any, actions: Any, steps: Array) -> dict[str, Any]:
+    """The list by blood group, with the transplants and deaths of the week."""
+    del actions  # the state says who was served
+    week = {name: np.asarray(getattr(states, name))[steps] for name in ("waiting", "organs", "given", "deaths")}
+    left = np.asarray(states.withdrawals)[steps].sum(axis=1)
+
+    def note(frame: int, step: int) -> str:
+        if step == 0:
+            return f"Before the first week: {int(week['waiting'][0].sum())} people wait."
+        given, organs, deaths = (int(week[name][frame].sum()) for name in ("given", "organs", "deaths"))
+        return f"{organs} organs, {given} transplants, {deaths} deaths, {int(left[frame])} withdrawals in this week."
+
+    series = [
+        ("waiting", "outline", 0, week["waiting"]),
+        ("transplants of the week", "solid", 0, week["given"].sum(axis=1)),
+        ("deaths of the week", "diamond", 1, week["deaths"]),
+    ]
+    return {
+        "kind": "bars",
+        "x": {"label": "blood group", "names": [group_name(world, g) for g in range(world.groups)]},
+        "y": {"label": "people"},
+        "series": [
+            {"name": name, "look": look, "style": style, "values": _rounded(values)}
+            for name, look, style, values in series
         ],
         "layered": True,
         "notes": [note(frame, int(step)) for frame, step in enumerate(steps)],
