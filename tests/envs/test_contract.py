@@ -14,7 +14,8 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.vector import AutoresetMode
 
 import elbert
-from elbert.envs import ENTRIES, Attention, Credit, Infectious, Lending, World, WorldVectorEnv, make_world
+from elbert.envs import ENTRIES, Attention, Credit, Infectious, Lending, WaitingList, World, WorldVectorEnv, make_world
+from elbert.envs.waiting_list import FITS
 from tests.parameters import slow_after
 
 NAMES = sorted(ENTRIES, key=lambda name: name in ("infectious", "attention"))  # the same code as their harder versions
@@ -140,6 +141,7 @@ def test_one_can_vmap_over_parameters(name):
         (lambda value: Credit(fall=value, bin_width=50), [0.0, 200.0]),
         (lambda value: Infectious(infection=value, waning=0.2), [0.1, 0.9]),
         (lambda value: Attention(growth=value, units=2), [0.1, 5.0]),
+        (lambda value: WaitingList(organs=value, initial_list=3), [0.0, 500.0]),
     ],
 )
 def test_worlds_can_be_made_inside_vmap(make, values):
@@ -245,7 +247,24 @@ def keeps_everybody(world, states, steps):
     assert np.cumsum(steps.reward) == pytest.approx(states.cash)
 
 
-LAWS = {Lending: keeps_mass_and_cash, Credit: keeps_everybody, Infectious: keeps_people, Attention: keeps_units}
+def keeps_organs_and_people(world, states, steps):
+    assert (states.given[:, FITS == 0] == 0).all()
+    assert (states.given.sum(axis=2) <= states.organs).all()
+    assert np.array_equal(steps.supply[:, 0], states.given.sum(axis=1))
+    left = (states.deaths + states.withdrawals).cumsum(axis=0)
+    assert np.array_equal(states.listed, states.transplants + left + states.waiting)
+    assert np.array_equal(states.listed, steps.demand[:, 0].cumsum(axis=0))
+    assert (states.waiting >= 0).all()
+    assert np.array_equal(steps.reward, -states.deaths.sum(axis=1))
+
+
+LAWS = {
+    Lending: keeps_mass_and_cash,
+    Credit: keeps_everybody,
+    Infectious: keeps_people,
+    Attention: keeps_units,
+    WaitingList: keeps_organs_and_people,
+}
 """What holds in every step of a world, beyond the contract of all worlds."""
 
 

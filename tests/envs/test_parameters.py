@@ -117,6 +117,14 @@ worlds: Any = elbert.envs  # a type checker would refuse much of what follows be
         (lambda: worlds.Attention(growth=2.0, horizon=10**8), r"could reach the rate 2e\+08"),
         (lambda: gymnasium.make_vec("elbert/Lending-v0", num_envs=2, max_episode_steps=9), "Did you mean 'horizon'"),
         (lambda: worlds.Attention(cost_missed="x"), "cost_missed is 'x'"),
+        (lambda: worlds.WaitingList(arrivals=(1, 2)), "one for each of O, A, B, AB, 0 or more"),
+        (lambda: worlds.WaitingList(deaths=-1), "deaths is -1"),
+        (lambda: worlds.WaitingList(donors=(0.5, 0.5)), "donors has 2 entries. Give one share for each of O, A, B, AB"),
+        (lambda: worlds.WaitingList(donors=(0.5, 0.5, 0.5, 0.5)), "donors sums to 2"),
+        (lambda: worlds.WaitingList(initial_list=1.5), "initial_list is .*Give whole numbers of people"),
+        (lambda: worlds.WaitingList(organs=-3), "organs is -3. Give organs per year"),
+        (lambda: worlds.WaitingList(demand="persons"), "No demand is called 'persons'. .*Known: people, person-years"),
+        (lambda: worlds.WaitingList(arrivals=1e9), r"1e\+10 people or organs would come"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, message):

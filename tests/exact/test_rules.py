@@ -56,7 +56,9 @@ def test_every_allocation_of_units_has_an_action():
         np.testing.assert_array_equal(given, some)
 
 
-@pytest.mark.parametrize("env", slow_after(1, ["lending", "attention", "infectious", "patrol", "admission"]))
+@pytest.mark.parametrize(
+    "env", slow_after(1, ["lending", "attention", "infectious", "patrol", "admission", "waiting-list"])
+)
 def test_every_kind_of_rule_can_be_evaluated(env):
     for rule in rules_of(env):
         found = rule.evaluate(4, seed=0, horizon=8)

@@ -276,6 +276,22 @@ for _entry in (
         WaitingList,
         summary="Organs go to a list of four blood groups; who fits which organ is given, and people die waiting.",
         draw="elbert.report.world_pictures:draw_waiting_list",
+        training={
+            "settings": {
+                "steps": 1_000_000,
+                "copies": 16,
+                "rollout": 520,
+                "epochs": 4,
+                "minibatch": 1040,
+                "learning_rate": 1e-3,
+                "gamma": 0.995,
+                "hidden": (32,),
+            },
+            "elbert-po": {"alpha": 1000.0},
+            "r-ppo": {"zeta": 1.0, "omega": 0.05, "penalty_form": "threshold"},
+            "a-ppo": {"beta_1": 0.1, "beta_2": 0.1, "omega": 0.05},
+        },
+        evaluation={"episodes": 256, "horizon": 520},
         scene="elbert.report.world_scenes:waiting_list_scene",
     ),
 ):

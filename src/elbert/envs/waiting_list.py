@@ -196,15 +196,16 @@ class WaitingList(World, static=("demand",)):
     def observe(self, state: WaitingListState) -> jax.Array:
         """[groups * (1 + criteria)]: people waiting, and transplants over demand so far; 0 without demand."""
         demand = self._chosen(state.listed, state.person_weeks / WEEKS)
-        rates = jnp.where(demand > 0, state.transplants / jnp.where(demand > 0, demand, 1.0), 0.0)
+        rates = jnp.where(demand > 0, state.transplants[None] / jnp.where(demand > 0, demand, 1.0), 0.0)
         return jnp.concatenate([state.waiting, rates.reshape(-1)])
 
     def allocate(self, action: jax.Array, waiting: jax.Array, organs: jax.Array) -> jax.Array:
         """Who receives the organs of a week.   [groups], [groups], [donor groups] -> [donor groups, groups]"""
         score = jnp.clip(jnp.asarray(action, jnp.float32), -SCORE_LIMIT, SCORE_LIMIT)
         place = jnp.arange(self.groups)
-        earlier = (score[:, None] > score) | ((score[:, None] == score) & (place[:, None] < place))
-        may_have = FITS * jnp.maximum(jnp.eye(self.groups), score >= 0)  # [donor groups, groups]
+        first, second = (score[:, None], place[:, None]), (score[None], place[None])
+        earlier = (first[0] > second[0]) | ((first[0] == second[0]) & (first[1] < second[1]))
+        may_have = FITS * ((first[1] == second[1]) | (second[0] >= 0))  # [donor groups, groups]
         given = [jnp.zeros_like(waiting)] * self.groups
         for donor in GIVEN_FIRST:
             queue = waiting * may_have[donor]

@@ -95,7 +95,7 @@ class OccupancyProgram:
         right = np.zeros(len(self.first) * count + 1)
         right[-1] = 1.0
         cost = np.concatenate([-np.tile(self.reward, count), np.zeros(count)])
-        done = _solve(
+        done = solve(
             cost,
             A_ub=csr_array(np.pad(limits, ((0, 0), (0, count)))),
             b_ub=np.zeros(len(limits)),
@@ -144,7 +144,7 @@ class OccupancyProgram:
             choice = mdp.best_response((supply - rate * demand)[None]).choice[0]
 
 
-def _solve(cost: Array, **constraints: Any) -> Any:
+def solve(cost: Array, **constraints: Any) -> Any:
     """What HiGHS finds, by another of its methods if the first is unsure; None if there is surely no solution."""
     from scipy.optimize import linprog
 

@@ -377,12 +377,12 @@ def sickest_first() -> Policy:
 
 @family(WaitingList, "least-served")
 def least_served() -> Policy:
-    """Organs go to the blood group with the lowest rate of the episode so far; with two rates, the lower rank of both."""
+    """Organs go to the blood group with the lowest rate so far; with two rates, by the lower rank of both."""
 
     def make(world: WaitingList) -> Act:
         def act(_: jax.Array, state: Any) -> Any:
             rates = world.observe(state).reshape(-1, world.groups)[1:]
-            return _by_rank(jnp.max(jax.vmap(lambda row: _by_rank(-row))(rates), axis=0))
+            return _by_rank(jnp.max(jax.vmap(_by_rank)(-rates), axis=0))
 
         return act
 

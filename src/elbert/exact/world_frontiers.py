@@ -24,12 +24,16 @@ from elbert.envs.credit import Credit
 from elbert.envs.infectious import Infectious
 from elbert.envs.lending import Lending
 from elbert.envs.patrol import Patrol
+from elbert.envs.waiting_list import WaitingList
 from elbert.envs.world import World
 from elbert.exact.attention_limits import fair_bound, stored_bounds, stored_schedules
 from elbert.exact.branch_and_bound import best_within
 from elbert.exact.lending import lending_is_exact, lending_program
+from elbert.exact.waiting_list import FluidProgram
 
 TOLERANCE = 1e-6
+FLUID_TOLERANCE = 1e-3
+"""Of the reward: how much larger than necessary a bound of the fluid program may be."""
 
 
 @dataclass(frozen=True)
@@ -193,11 +197,26 @@ def _patrol(world: Patrol) -> WorldFrontier:
     return WorldFrontier(world, point=point, exact=exact, note=note, rules=lambda limits: names)
 
 
+def _waiting_list(world: WaitingList) -> WorldFrontier:
+    steps = int(world.horizon)
+    program = cache(lambda: FluidProgram(world))
+
+    @cache
+    def point(max_bias: float | None) -> FrontierPoint:
+        best = best_within(program(), np.inf if max_bias is None else max_bias, tolerance=FLUID_TOLERANCE)
+        return FrontierPoint(max_bias, reward=best.bound / steps, bound=best.bound / steps, price=best.price / steps)
+
+    note = "Upper bounds that no policy within the limit exceeds, from expected lists and organs without chance, and rules."
+    rules = ("identical-first", "identical-only", "longest-list", "most-at-risk", "least-served", "sickest-first")
+    return WorldFrontier(world, point=point, note=note, rules=lambda limits: rules, parts=200)
+
+
 register_frontier(Patrol, _patrol)
 _THRESHOLDS = ("thresholds-3-3", "thresholds-2-2", "thresholds-1-1", "thresholds-2-1")
 register_frontier(Lending, lambda world: _lending(world, _THRESHOLDS), horizon=10_000)
 register_frontier(Credit, lambda world: _lending(world, ("profit", "one-threshold", "equal-opportunity")))
 register_frontier(Attention, _attention)
+register_frontier(WaitingList, _waiting_list)
 register_frontier(Infectious, lambda world: WorldFrontier(world, rules=lambda limits: ("nobody", "exposed", "degree")))
 register_frontier(
     Admission, lambda world: WorldFrontier(world, rules=lambda limits: ("naive", "robust", "threshold-0.75"))
