@@ -30,6 +30,11 @@ def accept_from_score_two(observation: Any) -> int:
     return int(np.argmax(observation[:7]) >= 2)
 
 
+def identical_first(_: Any) -> Any:
+    """Waiting list: organs to their own blood group, then to others."""
+    return np.asarray([1.0, 0.75, 0.5, 0.25], np.float32)
+
+
 def accept_from_620(observation: Any) -> int:
     """Credit: accept from 620 points on."""
     return int(observation[0] >= (620 - 300) / 550)
@@ -68,6 +73,7 @@ SHOTS: dict[str, tuple[Policy, int]] = {
     "patrol": (by_record, 600),
     "admission": (a_threshold, 40),
     "credit": (accept_from_620, 1000),
+    "waiting-list": (identical_first, 200),
 }
 """World -> a simple policy, and after how many of its steps the picture is taken."""
 

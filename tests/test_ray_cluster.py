@@ -9,6 +9,21 @@ import pytest
 from elbert import ray_cluster
 
 
+@pytest.fixture(autouse=True)
+def heeded():
+    """Interrupts are heeded, also where the tests run in the background of a shell that has them ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_what_ignores_interrupts_goes_on_ignoring_them():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with ray_cluster._interrupts_held():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_an_interrupt_takes_effect_after_the_block():
     reached = []
 

@@ -73,7 +73,8 @@ def connected(address: str) -> Iterator[Any]:
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Ctrl-C takes effect after the block: in the middle of Ray's start it was seen to end the process by a fault."""
-    if threading.current_thread() is not threading.main_thread():
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as for a command in the background
+    if ignored or threading.current_thread() is not threading.main_thread():
         yield
         return
     arrived: list[int] = []

@@ -11,9 +11,9 @@ week without a transplant. With r_t(g) = n_t(g) - sum_d x_t(d, g), the expected 
 where organs_d and arrivals_g are means per week. Proof: in every week of every course of events a person receives at
 most one organ, an organ is given at most once and only where it fits, and organs come independently of the past. Those
 who still wait die or withdraw independently of the action and of the past, given how many they are, and arrivals depend
-on nothing. Taking expectations gives these lines. They are linear, so the largest R that they allow is at least what any
-policy has. It is more than that, because expectations know no chance: 0.4 people can be served every week, and no organ
-meets an empty list.
+on nothing. Taking expectations gives these lines. They are linear, so the largest R that they allow is at least what
+any policy has. It is more than that, because expectations know no chance: 0.4 people can be served every week, and no
+organ meets an empty list.
 
 A program of weeks is slow to solve. Blocks of L weeks use sums over their weeks j = 0 .. L - 1 instead: transplants
 X(d, g) = sum_j x_j(d, g), and Z(d, g) = sum_j c_gj x_j(d, g) with c_gj = s_g + ... + s_g**(L - 1 - j), the weeks of
@@ -30,9 +30,9 @@ where e = sum_j (1 + ... + s**(j - 1)). What is known of weeks implies for block
 and R, S and D are linear in X, Z and m. This allows all that the weeks allow and little more, so the largest R that it
 allows is a bound too. With L = 1 it is the program of weeks.
 
-A limit on the bias limits S_g / D_g, both of which are linear: rho D_g <= S_g <= (rho + max_bias) D_g for the lowest rate
-rho, over which `elbert.exact.branch_and_bound` searches. What HiGHS says is not taken on trust. With its multipliers y
-of the constraints A z <= b, and upper limits u of the variables, weak duality proves
+A limit on the bias limits S_g / D_g, both of which are linear: rho D_g <= S_g <= (rho + max_bias) D_g for the lowest
+rate rho, over which `elbert.exact.branch_and_bound` searches. What HiGHS says is not taken on trust. With its
+multipliers y of the constraints A z <= b, and upper limits u of the variables, weak duality proves
 
     max c z <= y b + sum_j u_j max(0, c_j - (y A)_j)
 
@@ -99,7 +99,8 @@ class FluidProgram:
             before = after
         people = np.outer(as_written(world.initial_list) + weeks * arrivals, one)
         due = {"people": [people], "person-years": [waiting / WEEKS], "both": [people, waiting / WEEKS]}[world.demand]
-        self.equal, self.most = (csr_array(np.concatenate(rows)) for rows in (equal, most))
+        self.equal: Any = csr_array(np.concatenate(equal))
+        self.most: Any = csr_array(np.concatenate(most))
         self.reward, self.supply, self.demand = -deaths.sum(axis=0), np.tile(supply, (len(due), 1)), np.concatenate(due)
         self.limits, self.organs = np.concatenate(limits), float(organs.sum() * weeks)
 

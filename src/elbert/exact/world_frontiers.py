@@ -206,7 +206,7 @@ def _waiting_list(world: WaitingList) -> WorldFrontier:
         best = best_within(program(), np.inf if max_bias is None else max_bias, tolerance=FLUID_TOLERANCE)
         return FrontierPoint(max_bias, reward=best.bound / steps, bound=best.bound / steps, price=best.price / steps)
 
-    note = "Upper bounds that no policy within the limit exceeds, from expected lists and organs without chance, and rules."
+    note = "Upper bounds that no policy within the limit exceeds, from expected lists and organs, and rules."
     rules = ("identical-first", "identical-only", "longest-list", "most-at-risk", "least-served", "sickest-first")
     return WorldFrontier(world, point=point, note=note, rules=lambda limits: rules, parts=200)
 
