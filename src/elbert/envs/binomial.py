@@ -1,8 +1,8 @@
 """Binomial counts, exact and quick where few of the many succeed.
 
 A binomial count is the sum of the counts of its parts. So trials are drawn in batches of at most 1 / probability, of
-which one succeeds on average: each by inversion, with as many terms as the resolution of random bits can tell. There
-is no rejection loop, and a batch is all that is needed where count * probability is at most 1.
+which one succeeds on average: each by inversion, with as many terms as the resolution of the random bits can tell.
+There is no rejection loop, and a batch is all that is needed where count * probability is at most 1.
 """
 
 import jax

@@ -33,6 +33,7 @@ FITS = np.asarray([[1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]], np.f
 """[donor, recipient] 1 where an organ can be transplanted."""
 GIVEN_FIRST = (3, 1, 2, 0)
 """Donors' groups in the order of their organs in a week: those that fit few come before those that fit all."""
+DONORS = (0.42, 0.40, 0.13, 0.05)
 WEEKS = 52
 SCORE_LIMIT = 3.0
 LARGEST_COUNT = 2**23
@@ -91,9 +92,9 @@ class WaitingList(World, static=("demand",)):
         deaths: Annotated[Numbers, "deaths per person and year on the list"] = (0.124, 0.147, 0.165, 0.191),
         withdrawals: Annotated[Numbers, "withdrawals per person and year on the list"] = (0.078, 0.056, 0.099, 0.191),
         organs: Annotated[Number, "organs per year"] = 63.6,
-        donors: Annotated[Numbers, "share of the organs by donors' blood group (ours)"] = (*(0.42, 0.40, 0.13, 0.05),),
+        donors: Annotated[Numbers, "share of the organs by donors' blood group (ours)"] = DONORS,
         initial_list: Annotated[Numbers, "people on the list at reset, whole numbers"] = (26, 14, 6, 2),
-        demand: Annotated[Demand, "due: people listed, person-years waited, or both as two rates"] = "people",
+        demand: Annotated[Demand, "due: people listed, person-years waited, or both"] = "people",
         horizon: Annotated[Number, "weeks per episode"] = 520,
     ) -> None:
         """Rates of 815 people listed for a liver by default; `elbert envs waiting-list` explains every parameter."""
@@ -120,8 +121,8 @@ class WaitingList(World, static=("demand",)):
             most = max(float(np.max(self.initial_list + self.arrivals * years)), float(self.organs) * years)
             if most > LARGEST_COUNT:
                 raise InvalidInputError(
-                    f"Within the horizon of {int(self.horizon)} weeks, {most:g} people or organs come. Counts are "
-                    f"exact up to {LARGEST_COUNT}: lower initial_list, arrivals, organs or horizon."
+                    f"Within the horizon of {int(self.horizon)} weeks, {most:g} people or organs would come. Counts "
+                    f"are exact up to {LARGEST_COUNT}: lower initial_list, arrivals, organs or horizon."
                 )
 
     @property

@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from elbert.envs.waiting_list import FITS, WEEKS, WaitingList
+from elbert.errors import ElbertError
 from elbert.exact.branch_and_bound import Relaxed
 from elbert.exact.finite import Array, PolicyTotals, as_written, band_rows
 from elbert.exact.occupancy import solve
@@ -52,6 +53,8 @@ PAIRS = np.argwhere(FITS > 0)
 """[9, 2] donor and recipient of every kind of transplant."""
 BLOCK = 13
 """Weeks of a block; the last may be shorter. With blocks of 4 the bounds are lower by less than 0.001 of their size."""
+MOST_BLOCKS = 80
+"""Of an episode: in longer ones the blocks are longer."""
 
 
 class FluidProgram:
@@ -60,7 +63,7 @@ class FluidProgram:
     A last variable stands for 1, or for the share of a corner in a mixture, so that all constraints are homogeneous.
     """
 
-    def __init__(self, world: WaitingList, *, block: int = BLOCK) -> None:
+    def __init__(self, world: WaitingList, *, block: int | None = None) -> None:
         """Write down the constraints, block by block."""
         from scipy.sparse import csr_array
 
@@ -69,6 +72,7 @@ class FluidProgram:
         die, withdraw = (np.asarray(part, float) for part in world.risks())
         stay, arrivals = 1 - die - withdraw, as_written(world.arrivals) / WEEKS
         organs = float(world.organs) * as_written(world.donors) / WEEKS
+        block = max(BLOCK, -(-weeks // MOST_BLOCKS)) if block is None else block
         starts = range(0, weeks, block)
         wide = 2 * pairs + groups
         unit = np.eye(wide * len(starts) + 1)
@@ -122,7 +126,7 @@ class FluidProgram:
         values = []
         for row in weights.reshape(len(weights), -1):
             cost = row @ self.demand
-            done = self._solved(cost[None], None)
+            done = self._solved(cost[None], [])
             assert done is not None
             values.append(self._proven(cost, *done[1:3], 0))
         return np.array(values)
@@ -131,20 +135,14 @@ class FluidProgram:
         """The best mixture over corners of rho [corners, criteria]; None if there is none."""
         count, limited = len(corners), np.isfinite(max_bias)
         rho = np.repeat(corners, self.shape[1], axis=1)  # [corners, criteria * groups]
-        bands = (
-            [np.stack(band_rows(self.supply, self.demand, at[:, None], max_bias)) for at in rho] if limited else None
-        )
+        bands = [np.stack(band_rows(self.supply, self.demand, at[:, None], max_bias)) for at in rho if limited]
         done = self._solved(np.tile(self.reward, (count, 1)), bands)
         if done is None:
             return None
         z, equal, most, prices = done
-        low, high = prices if limited else np.zeros((2, len(self.supply)))
-        bound = max(
-            self._proven(
-                self.reward - (0.0 if bands is None else low @ bands[c][0] + high @ bands[c][1]), equal, most, c
-            )
-            for c in range(count)
-        )
+        low, high = prices
+        gains = [self.reward - low @ short - high @ over for short, over in bands] or [self.reward]
+        bound = max(self._proven(gain, equal, most, corner) for corner, gain in enumerate(gains))
         supply, demand = ((part @ z.sum(axis=0)).reshape(self.shape) for part in (self.supply, self.demand))
         totals = PolicyTotals(float(self.reward @ z.sum(axis=0)), supply, demand)
         return Relaxed(
@@ -155,22 +153,26 @@ class FluidProgram:
             policy=None,
         )
 
-    def _solved(self, gains: Array, bands: list[Array] | None) -> tuple[Array, Array, Array, Array] | None:
+    def _solved(self, gains: Array, bands: list[Array]) -> tuple[Array, Array, Array, Array] | None:
         """Where the gains [corners, n] of a mixture are largest, and the multipliers of flow, organs and bands."""
         from scipy.sparse import block_diag, csr_array, vstack
 
         count, size = gains.shape
         share = np.zeros((1, size))
         share[0, -1] = 1.0
-        equal = vstack([block_diag([self.equal] * count), csr_array(np.tile(share, count))], format="csr")
+        equal: Any = vstack([block_diag([self.equal] * count), csr_array(np.tile(share, count))], format="csr")
         right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
         limits = [block_diag([self.most] * count)]
-        if bands is not None:
+        if bands:
             limits.append(csr_array(np.concatenate([band.reshape(-1, size) for band in bands], axis=1)))
         upper: Any = vstack(limits, format="csr")
         done = solve(-gains.reshape(-1), A_ub=upper, b_ub=np.zeros(upper.shape[0]), A_eq=equal, b_eq=right)
         if done is None:
             return None
+        if done.status != 0:
+            raise ElbertError(
+                f"HiGHS found neither a solution of the fluid program nor that there is none: {done.message}"
+            )
         organs = self.most.shape[0] * count
         above = np.maximum(-done.ineqlin.marginals, 0.0)
         flows = -done.eqlin.marginals[:-1].reshape(count, -1)
@@ -178,7 +180,7 @@ class FluidProgram:
             np.maximum(done.x, 0.0).reshape(count, size),
             flows,
             above[:organs].reshape(count, -1),
-            above[organs:].reshape(2, -1) if bands is not None else np.zeros((2, 0)),
+            above[organs:].reshape(2, -1) if bands else np.zeros((2, len(self.supply))),
         )
 
     def _proven(self, gain: Array, equal: Array, most: Array, corner: int) -> float:
