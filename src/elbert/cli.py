@@ -527,7 +527,7 @@ def reproduce(
 
     Args:
         experiment: main, original, alpha, beta, supply-demand, notions, demand, details, temporal; all of them if none
-            is named.
+            is named. Or benchmark: every method in every world at two limits, which is ours.
         preset: fast, paper, or the path of a TOML file.
         seeds: Number of seeds of every training; 3 by default, 1 with --quick.
         env: Environment to restrict the experiments to; may be given several times.

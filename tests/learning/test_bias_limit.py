@@ -14,8 +14,10 @@ from elbert.fairness.rates import Totals
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.methods import BiasLimit, Controller
 from elbert.learning.methods.base import Clock
-from elbert.learning.methods.bias_limit import Choice, bias_advantage, limited_advantage
+from elbert.learning.methods.bias_limit import limited_advantage
+from elbert.learning.methods.limited import Choice
 from elbert.learning.methods.rate_tracker import Foresight, RateTracker, shifted
+from elbert.learning.methods.weighing import bias_advantage
 from tests.learning.tiny import Probe, ProbeEnv
 
 SMALL: dict[str, Any] = {

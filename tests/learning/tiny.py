@@ -137,6 +137,33 @@ class Probe(World):
         return after, TimeStep(self.observe(after), reward, served[None], jnp.ones((1, 2)), never, end)
 
 
+class PricedState(NamedTuple):
+    price: jax.Array
+    time: jax.Array
+
+
+class Priced(Probe):
+    """As `Probe`, but what serving group 1 pays is drawn anew in every step, evenly from 0 to 1, and is seen.
+
+    The best policy that serves it in a part q of all steps does so where it pays more than 1 - q: it earns 1 - q + (1 -
+    (1 - q)**2) / 2 per step, with a bias of 1 - 2 q. Less bias costs more and more, so that multipliers can settle.
+    """
+
+    def observe(self, state):
+        return jnp.stack([2 * state.price - 1, jnp.ones(())]).astype(jnp.float32)
+
+    def reset(self, key):
+        state = PricedState(jax.random.uniform(key), jnp.zeros((), jnp.int32))
+        return state, self.observe(state)
+
+    def step(self, key, state, action):
+        served = (jnp.arange(2) == action).astype(jnp.float32)
+        after = PricedState(jax.random.uniform(key), state.time + 1)
+        reward, never = jnp.where(action == 0, 1.0, state.price), jnp.zeros((), bool)
+        end = self.is_truncated(after.time)
+        return after, TimeStep(self.observe(after), reward, served[None], jnp.ones((1, 2)), never, end)
+
+
 class ProbeEnv(gymnasium.Env):
     """The same as `Probe`, written for Gymnasium by someone who has never heard of JAX."""
 

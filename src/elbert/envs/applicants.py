@@ -52,20 +52,24 @@ class Population(NamedTuple):
     exact: bool  # whether the simulated world follows the equations, rather than nearly so
 
 
-class Applicants(World, static=("notion", "labels", "observe_rates")):
+class Applicants(World, static=("notion", "counted", "labels", "observe_rates")):
     """A world where action 1 accepts the applicant at the counter and 0 rejects."""
 
     group_shares: jax.Array  # [groups]
     horizon: jax.Array  # []
     notion: Notion
+    counted: Notion | None
     labels: str
     observe_rates: bool
     draws: ClassVar[int] = 3  # uniform numbers of a step, of which the first three make the next applicant
 
-    def __init__(self, *, horizon: Any, notion: str | Notion, labels: str, observe_rates: bool) -> None:
+    def __init__(
+        self, *, horizon: Any, notion: str | Notion, counted: str | Notion | None, labels: str, observe_rates: bool
+    ) -> None:
         """What the worlds check alike."""
         self.horizon = as_count(horizon, "horizon", "steps")
         self.notion = get_notion(notion)
+        self.counted = None if counted is None else get_notion(counted)
         if labels not in LABELS:
             raise unknown_name("way to see labels", labels, LABELS)
         self.labels = labels
@@ -117,8 +121,8 @@ class Applicants(World, static=("notion", "labels", "observe_rates")):
 
     @property
     def benefit(self) -> Notion:
-        """The notion given."""
-        return self.notion
+        """The notion that is counted by."""
+        return self.counted or self.notion
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
@@ -153,16 +157,21 @@ class Applicants(World, static=("notion", "labels", "observe_rates")):
         here, there = (one_hot(first + score, state.mass.size) for score in (state.score, target))
         mass = state.mass + jnp.where(accepted, moving, 0.0) * (there - here).reshape(state.mass.shape)
         outcome = (part.astype(jnp.float32) for part in (accepted, repays))
-        benefit = self.notion.per_outcome(state.group, *outcome, groups=self.groups)
-        supply, demand = (jnp.asarray(part, jnp.float32) for part in benefit)
+        of_person = (state.group, *outcome)
+        shown, (supply, demand) = (self._benefit(notion, *of_person) for notion in (self.notion, self.benefit))
         known = jnp.stack([jnp.ones_like(accepted), accepted, accepted & repays]).astype(jnp.float32)
         seen = state.seen + known[:, None] * one_hot(state.group, self.groups)[None]
         cash, time = state.cash + reward, state.time + 1
-        account = (cash, state.supply + supply, state.demand + demand, seen, time)
+        account = (cash, state.supply + shown[0], state.demand + shown[1], seen, time)
         after = ApplicantState(mass, *self._arrival(uniform, mass), *account)
         terminated = self._is_ruined(cash)
         truncated = self.is_truncated(time, terminated)
         return after, TimeStep(self.observe(after), reward, supply, demand, terminated, truncated)
+
+    def _benefit(self, notion: Notion, *of_person: Any) -> tuple[jax.Array, jax.Array]:
+        """Supply and demand of a decision by a notion.   [criteria, groups] each"""
+        supply, demand = notion.per_outcome(*of_person, groups=self.groups)
+        return jnp.asarray(supply, jnp.float32), jnp.asarray(demand, jnp.float32)
 
     def means(self, state: ApplicantState, action: jax.Array) -> Means:
         """Over whether the applicant would repay, which nobody knows who decides."""
@@ -172,7 +181,7 @@ class Applicants(World, static=("notion", "labels", "observe_rates")):
             return jnp.asarray(chance * repaid + (1.0 - chance) * not_repaid, jnp.float32)
 
         reward = accepted * mean(*(self._earned(jnp.asarray(repays)) for repays in (True, False)))
-        good, bad = (self.notion.per_outcome(state.group, accepted, y, groups=self.groups) for y in (1.0, 0.0))
+        good, bad = (self.benefit.per_outcome(state.group, accepted, y, groups=self.groups) for y in (1.0, 0.0))
         return Means(reward, *(mean(*parts) for parts in zip(good, bad, strict=True)))
 
     def for_critic(self, state: ApplicantState) -> jax.Array:

@@ -91,6 +91,9 @@ class Credit(Applicants, static=("members",)):
         bin_width: Annotated[Number, "points of FICO per bin of scores; 0: the 198 scores of the source"] = 0,
         horizon: Annotated[Number, "applicants per episode"] = 2000,
         notion: Annotated[str | Notion, "what counts as a benefit given and due"] = "equal-opportunity",
+        counted: Annotated[
+            str | Notion | None, "notion that results are counted by, if it is not the one whose rates are observed"
+        ] = None,
         observe_rates: Annotated[bool, "observe the groups' running rates"] = True,
         labels: Annotated[
             str, "whose outcomes show in the observed rates: all, or selective (only those of the accepted)"
@@ -123,7 +126,7 @@ class Credit(Applicants, static=("members",)):
         table = score_table(width)
         self.points = stored(table.points, np.float32)
         self.initial_scores, self.repayment = (stored(part[rows], np.float32) for part in table[1:])
-        super().__init__(horizon=horizon, notion=notion, labels=labels, observe_rates=observe_rates)
+        super().__init__(horizon=horizon, notion=notion, counted=counted, labels=labels, observe_rates=observe_rates)
 
     @property
     def groups(self) -> int:

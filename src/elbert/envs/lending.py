@@ -50,6 +50,9 @@ class Lending(Applicants):
         initial_cash: Annotated[Number, "the bank's cash at reset; below one loan the episode terminates"] = 10_000.0,
         horizon: Annotated[Number, "applicants per episode (the paper evaluates over 10 000)"] = 2048,
         notion: Annotated[str | Notion, "what counts as a benefit given and due"] = "equal-opportunity",
+        counted: Annotated[
+            str | Notion | None, "notion that results are counted by, if it is not the one whose rates are observed"
+        ] = None,
         observe_rates: Annotated[
             bool, "observe the groups' running benefit rates (needs labels of the rejected)"
         ] = True,
@@ -80,7 +83,7 @@ class Lending(Applicants):
                 f"initial_cash is {float(self.initial_cash):g} and a loan {float(self.loan):g}. Give cash for 1 to "
                 f"{LARGEST_CASH} loans, within which float32 counts them one by one."
             )
-        super().__init__(horizon=horizon, notion=notion, labels=labels, observe_rates=observe_rates)
+        super().__init__(horizon=horizon, notion=notion, counted=counted, labels=labels, observe_rates=observe_rates)
 
     @property
     def groups(self) -> int:

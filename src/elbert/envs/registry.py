@@ -55,6 +55,7 @@ class Entry:
     draw: Draw | str | None = None  # draws a state for render(); "module:function" is imported when needed
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # section ("settings", a method) -> values
     evaluation: Mapping[str, int] = field(default_factory=dict)  # episodes and horizon
+    judging: Mapping[str, Any] = field(default_factory=dict)  # parameters that count every notion for the same policy
     scene: Scene | str | None = None  # an episode as a replay shows it; None: only supply and demand; text as in draw
 
     def make(self, **parameters: Any) -> World:
@@ -151,6 +152,7 @@ for _entry in (
         IDS["lending"],
         Lending,
         summary="A bank accepts or rejects loan applicants; loans repaid and defaulted move the groups' scores.",
+        judging={"counted": "decision-rates"},
         draw="elbert.report.world_pictures:draw_lending",
         scene="elbert.report.world_scenes:lending_scene",
     ),
@@ -269,6 +271,7 @@ for _entry in (
             "a-ppo": {"beta_1": 0.25, "beta_2": 0.25, "omega": 0.05},
         },
         evaluation={"episodes": 512, "horizon": 2000},
+        judging={"counted": "decision-rates"},
     ),
     Entry(
         "waiting-list",
@@ -292,6 +295,7 @@ for _entry in (
             "a-ppo": {"beta_1": 0.1, "beta_2": 0.1, "omega": 0.05},
         },
         evaluation={"episodes": 256, "horizon": 520},
+        judging={"demand": "both"},
         scene="elbert.report.world_scenes:waiting_list_scene",
     ),
 ):

@@ -47,7 +47,7 @@ def lending_groups(world: Applicants) -> list[FiniteSDMDP]:
         reward[:, 1] = share * (repays * (tables.gain + tables.loss) - tables.loss)
         amounts = [
             share * (repays * np.array(of(decision, 1.0)) + (1 - repays) * np.array(of(decision, 0.0)))
-            for criterion in world.notion.criteria
+            for criterion in world.benefit.criteria
             for of in (criterion.supply, criterion.demand)
             for decision in (0.0, 1.0)
         ]

@@ -1,7 +1,7 @@
 """How policies are evaluated: protocols, which are data, the functions that follow them, and what is kept in a run."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -53,6 +53,7 @@ class Conditions:
     deterministic: bool = False
     env: Environment | None = None  # None: where the policy was trained
     max_bias: float | None = None  # limit to be tested; None: the one that the policy was trained for, if any
+    world: Mapping[str, Any] = field(default_factory=dict)  # parameters over those that the policy was trained with
 
 
 USUAL = Conditions()
@@ -192,7 +193,7 @@ def _evaluate_all(policies: Sequence[Evaluable], conditions: Conditions, progres
     protocol = protocol_for(conditions.protocol, own)
     episodes = protocol.episodes if conditions.episodes is None else conditions.episodes
     horizon = protocol.horizon if conditions.horizon is None else conditions.horizon
-    parameters = {} if own == OWN or horizon is None else {"horizon": horizon}
+    parameters = dict(conditions.world) | ({} if own == OWN or horizon is None else {"horizon": horizon})
     evaluations: list[Result] = []
     for place, policy in enumerate(policies):
 

@@ -6,12 +6,12 @@ import time
 from collections import deque
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from elbert.envs import find_world, plain_parameters
+from elbert.envs import find_world, get_entry, plain_parameters
 from elbert.errors import ElbertError
 from elbert.experiments.evaluate import Conditions, evaluate_policy, protocol_for
 from elbert.experiments.identity import identity
@@ -51,6 +51,7 @@ class Job:
     label: str = ""  # what the environment is called, where it is a user's own
     code: str = ""  # a digest of the user's code behind it
     cores: int = 1  # on which it is trained: its last bits depend on them
+    judged: bool = False  # whether it is also evaluated by every notion that applies: `Entry.judging`
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: what follows from them is computed again where it is needed."""
@@ -79,6 +80,11 @@ class Job:
         return max(2, episodes // 4) if self.quick else episodes
 
     @property
+    def judging(self) -> Mapping[str, Any]:
+        """Parameters of the world that count every notion, where several apply and they are asked for."""
+        return get_entry(self.world_name).judging if self.judged and self.world_name != OWN else {}
+
+    @property
     def env_name(self) -> str:
         """What the environment is called."""
         return self.world_name if self.world_name != OWN else self.label or identity(self.env).partition(" ")[0]
@@ -103,6 +109,7 @@ class Job:
         content |= {"env": self.label or identity(self.env)} if self.world_name == OWN else {}
         content |= {"code": self.code} if self.code else {}
         content |= {"cores": self.cores} if self.cores != 1 else {}
+        content |= {"judged": dict(self.judging)} if self.judging else {}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=identity).encode()).hexdigest()
         last = self.env_name.rpartition("/")[2]
         words = f"{last[:60]}-{self.method_name[:60]}"
@@ -138,8 +145,10 @@ def do_job(job: Job, path: Path) -> None:
     )
     conditions = Conditions(episodes=job.episodes, env=job.env if job.world_name == OWN else None)
     for run in RunFolder(path).parts().values():
+        own = agents if run.part is None else [agents[i] for i in run.part.members]
+        if job.judging and run.judged() is None:
+            run.keep_judged(evaluate_policy(own, replace(conditions, world=job.judging)))
         if run.evaluation() is None:
-            own = agents if run.part is None else [agents[i] for i in run.part.members]
             evaluate_policy(run, conditions, agents=own, keep=True)
 
 

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 from elbert.envs import get_entry
 from elbert.errors import InvalidInputError, unknown_name
+from elbert.experiments import benchmark
+from elbert.experiments.benchmark import Benchmark, benchmark_of
 from elbert.experiments.jobs import Job
 from elbert.experiments.two_trajectories import TwoTrajectories
 
@@ -58,7 +60,7 @@ class Experiment:
         return replace(self, panels=tuple(panel for panel in self.panels if panel.env in envs))
 
 
-Plan: TypeAlias = Experiment | TwoTrajectories
+Plan: TypeAlias = Experiment | TwoTrajectories | Benchmark
 
 
 def _panel(base: Job, title: str, changes: Mapping[str, Mapping[str, Any]], *, published: bool = False) -> Panel:
@@ -155,20 +157,23 @@ EXPERIMENTS = (*PANELS, "temporal")
 def plans_for(
     names: Sequence[str], *, preset: str, seeds: int, envs: Sequence[str] | None = None, quick: bool = False
 ) -> list[Plan]:
-    """The experiments of these names, each once, in these environments; without names all that are about them."""
+    """The experiments of these names, each once, in these environments; without names all of the paper's about them."""
     for name in names:
-        if name not in EXPERIMENTS:
-            raise unknown_name("experiment", name, EXPERIMENTS)
+        if name not in (*EXPERIMENTS, benchmark.NAME):
+            raise unknown_name("experiment", name, (*EXPERIMENTS, benchmark.NAME))
     base = Job("lending", "elbert-po", preset, seeds, quick=quick)
     about = tomllib.loads((files("elbert.experiments") / "data" / "experiments.toml").read_text("utf-8"))
-    plans: list[Plan] = [
-        Experiment(name, base=base, panels=PANELS[name](base), **about[name]) if name in PANELS else TwoTrajectories()
-        for name in dict.fromkeys(names or EXPERIMENTS)
-    ]
+
+    def plan_of(name: str) -> Plan:
+        if name in PANELS:
+            return Experiment(name, base=base, panels=PANELS[name](base), **about[name])
+        return benchmark_of(base) if name == benchmark.NAME else TwoTrajectories()
+
+    plans = [plan_of(name) for name in dict.fromkeys(names or EXPERIMENTS)]
     if envs is None:
         return plans
     where = [get_entry(env).name for env in envs]
-    within = [plan.within(where) if isinstance(plan, Experiment) else plan for plan in plans]
+    within = [plan if isinstance(plan, TwoTrajectories) else plan.within(where) for plan in plans]
     for plan, rest in zip(plans, within, strict=True):
         if names and plan.jobs and not rest.jobs:
             have = ", ".join(sorted({job.env_name for job in plan.jobs}))

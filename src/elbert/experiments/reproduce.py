@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from elbert.checks import as_whole
+from elbert.experiments.benchmark import Benchmark, BenchmarkOutcome, benchmark_outcome
 from elbert.experiments.jobs import do_jobs
-from elbert.experiments.paper import Experiment, Panel, Series, plans_for
+from elbert.experiments.paper import Experiment, Panel, Plan, Series, plans_for
 from elbert.experiments.results import BestPossible, best_possible
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.store import NO_STORE, Store
@@ -162,7 +163,7 @@ class Reproduction(Shown):
 
     page_by: ClassVar[str] = "elbert.report.paper:reproduction_page"
 
-    outcomes: tuple[Outcome | TwoTrajectories, ...]
+    outcomes: tuple[Outcome | TwoTrajectories | BenchmarkOutcome, ...]
     failed: dict[str, str]  # name of a training -> why it failed
 
     def to_dict(self) -> Any:
@@ -202,5 +203,10 @@ def reproduce(
     jobs = [job for plan in plans for job in plan.jobs]
     with open_engine(workers, ray, cores=1) as engine:
         failed = do_jobs(jobs, runs, engine, store=store, progress=progress)
-    outcomes = (outcome_of(plan, runs) if isinstance(plan, Experiment) else plan for plan in plans)
-    return Reproduction(tuple(outcomes), failed)
+
+    def outcome(plan: Plan) -> Outcome | TwoTrajectories | BenchmarkOutcome:
+        if isinstance(plan, Benchmark):
+            return benchmark_outcome(plan, runs)
+        return outcome_of(plan, runs) if isinstance(plan, Experiment) else plan
+
+    return Reproduction(tuple(outcome(plan) for plan in plans), failed)

@@ -220,9 +220,22 @@ class RunFolder:
         """Write an evaluation; `result.agents` is the `digest` of the policies that it is of."""
         write_sealed(self._evaluation, result.to_dict())
 
+    def judged(self) -> Result | None:
+        """The evaluation by every notion that applies, if one is kept of the policies that are here now."""
+        path = self._file("judged")
+        result = Result.from_dict(self._read(path.name)) if path.exists() else None
+        return result if result is not None and result.agents == self.digest() else None
+
+    def keep_judged(self, result: Result) -> None:
+        """Write an evaluation of the policies that are here by every notion that applies."""
+        write_sealed(self._file("judged"), replace(result, agents=self.digest()).to_dict())
+
     @property
     def _evaluation(self) -> Path:
-        return self.path / ("evaluation.json" if self.part is None else f"evaluation-{self.part.number}.json")
+        return self._file("evaluation")
+
+    def _file(self, name: str) -> Path:
+        return self.path / (f"{name}.json" if self.part is None else f"{name}-{self.part.number}.json")
 
     def digest(self) -> str:
         """A digest of the agents' files: tells whether they are still those that were evaluated."""

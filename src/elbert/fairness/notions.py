@@ -188,10 +188,24 @@ DISCOVERY_PROBABILITY = Notion(
 """P[discovered | incident, g]. Supply: incidents found. Demand: incidents. `decision` and `qualified` may be counts:
 the units of attention at a site and the incidents there, of which min(units, incidents) are found."""
 
-_PUBLISHED = (DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, ACCURACY_PARITY, DISCOVERY_PROBABILITY)
+DECISION_RATES = Notion(
+    "decision-rates",
+    *DEMOGRAPHIC_PARITY.criteria,
+    *EQUALIZED_ODDS.criteria,
+    *ACCURACY_PARITY.criteria,
+    needs_qualified=True,
+    binary=True,
+)
+"""The four rates of the notions on single decisions side by side: to judge by, not to demand, for groups that differ in
+how many are qualified cannot have all of them equal."""
+
+_PUBLISHED = (
+    *(DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS, ACCURACY_PARITY),
+    *(DISCOVERY_PROBABILITY, DECISION_RATES),
+)
 
 NOTIONS: dict[str, Notion] = {notion.name: notion for notion in _PUBLISHED}
-"""Notions by name: those of the paper's appendix A, and those that `register_notion` adds."""
+"""Notions by name: those of the paper's appendix A, all rates of them at once, and what `register_notion` adds."""
 
 
 def get_notion(name: str | Notion) -> Notion:

@@ -72,6 +72,12 @@ class Categorical:
         log_ps = (jax.nn.log_softmax(part) for part in self._parts(numbers))
         return sum((-jnp.sum(jnp.exp(log_p) * log_p, axis=-1) for log_p in log_ps), jnp.zeros(()))
 
+    def divergence(self, numbers: jax.Array, others: jax.Array) -> jax.Array:
+        """KL(p || q) = sum p (log p - log q), added up over choices; q is what the other numbers mean.   -> [...]"""
+        pairs = zip(self._parts(numbers), self._parts(others), strict=True)
+        logs = ((jax.nn.log_softmax(one), jax.nn.log_softmax(other)) for one, other in pairs)
+        return sum((jnp.sum(jnp.exp(p) * (p - q), axis=-1) for p, q in logs), jnp.zeros(()))
+
     def to_env(self, action: Any) -> Any:
         """Counted from where the space starts, in the shape of the space."""
         moved = action + np.asarray(self.starts, np.int32).reshape(*(1,) * (action.ndim - 1), -1)
@@ -130,6 +136,12 @@ class Gaussian:
         """sum of log deviation + log(2 pi e) / 2.   -> [...]"""
         log_std = jnp.split(numbers, 2, axis=-1)[1]
         return jnp.sum(log_std + 0.5 * np.log(2 * np.pi * np.e), axis=-1)
+
+    def divergence(self, numbers: jax.Array, others: jax.Array) -> jax.Array:
+        """KL(p || q), q being what the other numbers mean, of the actions before they are clipped.   -> [...]"""
+        (mean, log_std), (centre, log_width) = (jnp.split(x, 2, axis=-1) for x in (numbers, others))
+        squares = (jnp.exp(2 * log_std) + (mean - centre) ** 2) * jnp.exp(-2 * log_width)
+        return jnp.sum(log_width - log_std + 0.5 * (squares - 1.0), axis=-1)
 
     def to_env(self, action: Any) -> Any:
         """Clipped to the limits, in the shape of the space."""

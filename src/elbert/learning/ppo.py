@@ -18,7 +18,7 @@ import optax
 from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals, ratio
 from elbert.learning.estimates import Estimated, Estimates, advantages, signals_of, split_signals
-from elbert.learning.methods.base import Clock, Method
+from elbert.learning.methods.base import Clock, Compared, Method
 from elbert.learning.methods.weighing import standardised
 from elbert.learning.metrics import Losses, Metrics, metrics_of
 from elbert.learning.networks import Model, Moments, Scale, Shape, Weights
@@ -55,6 +55,7 @@ class Samples(NamedTuple):
     targets: jax.Array  # [..., signals] in the signals' scale
     counted: jax.Array  # 1 or 0
     weighed: Any  # the advantage, or what it is made of within each minibatch
+    numbers: Any  # [..., numbers] of the policy that acted, if the method compares policies by them; else None
 
 
 @dataclass(frozen=True)
@@ -159,9 +160,14 @@ class Learner:
             targets=(estimated.targets - scale.mean[None, None]) / scale.deviation[None, None],
             counted=estimates.counted,
             weighed=estimates._replace(eta=None) if in_minibatches else weigh(estimates),
+            numbers=self._numbers(state.weights, estimated.observed) if method.needs_divergence else None,
         )
+        weights = self.model.rescaled(state.weights, state.scale, scale)
+        if method.takes_steps:
+            weights, method_state = self._stepped(weights, method, method_state, estimated, rollout)
         weights, optimiser, losses = self._epochs(
-            self.model.rescaled(state.weights, state.scale, scale),
+            weights,
+            method,
             state.optimiser,
             jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples),  # [T, N, ...] -> [T N, ...]
             reweighed if follows else lambda weights, samples: samples,
@@ -190,6 +196,7 @@ class Learner:
     def _epochs(
         self,
         weights: Weights,
+        method: Method,
         optimiser: Any,
         samples: Samples,
         reweighed: Callable[[Weights, Samples], Samples],
@@ -203,7 +210,7 @@ class Learner:
 
         def step(carry: Any, batch: Samples) -> tuple[Any, Losses]:
             weights, optimiser = carry
-            (_, losses), gradient = slope(weights, batch, to_advantage(batch.weighed), entropy_weight)
+            (_, losses), gradient = slope(weights, method, batch, to_advantage(batch.weighed), entropy_weight)
             changes, optimiser = self.optimiser.update(gradient, optimiser, weights)
             return (optax.apply_updates(weights, changes), optimiser), losses | {
                 "gradient_norm": optax.tree.norm(gradient)
@@ -227,9 +234,8 @@ class Learner:
         steps of the rollout; the noise of the episodes that they belong to has no part in it.
         """
         estimates, counted = estimated.estimates, estimated.estimates.counted
-        numbers, action = (x.reshape(-1, *x.shape[2:]) for x in (estimated.observed, rollout.action))
-        log_prob = self.model.distribution.log_prob(self.model.policy(weights, numbers), action)
-        log_ratio = jnp.clip(log_prob.reshape(counted.shape) - rollout.log_prob, -LARGEST_CHANGE, LARGEST_CHANGE)
+        log_prob = self._log_prob(weights, estimated, rollout)
+        log_ratio = jnp.clip(log_prob - rollout.log_prob, -LARGEST_CHANGE, LARGEST_CHANGE)
         due = jnp.tensordot(counted, rollout.demand, 2)  # [criteria, groups]
         moved = jnp.expm1(log_ratio) * counted
 
@@ -238,20 +244,48 @@ class Learner:
 
         return Totals(per_demand(estimates.supply), per_demand(estimates.demand))
 
+    def _numbers(self, weights: Weights, observed: jax.Array) -> jax.Array:
+        """The numbers of the distribution over actions at each step.   [T, N, observation] -> [T, N, numbers]"""
+        numbers = self.model.policy(weights, observed.reshape(-1, observed.shape[-1]))
+        return numbers.reshape(*observed.shape[:2], -1)
+
+    def _log_prob(self, weights: Weights, estimated: Estimated, rollout: Rollout) -> jax.Array:
+        """Of the actions of a rollout under any weights.   [T, N]"""
+        return self.model.distribution.log_prob(self._numbers(weights, estimated.observed), rollout.action)
+
+    def _stepped(
+        self, weights: Weights, method: Method, state: Any, estimated: Estimated, rollout: Rollout
+    ) -> tuple[Weights, Any]:
+        """The weights and the state of a method that moves the policy itself."""
+
+        def with_policy(policy: Any) -> Weights:
+            return weights._replace(actor=policy[0], log_std=policy[1])
+
+        policy, state = method.stepped(
+            (weights.actor, weights.log_std),
+            state,
+            estimated.estimates,
+            lambda policy: self._log_prob(with_policy(policy), estimated, rollout),
+            lambda policy: self.change(with_policy(policy), estimated, rollout),
+        )
+        return with_policy(policy), state
+
     def _loss(
-        self, weights: Weights, batch: Samples, advantage: jax.Array, entropy_weight: Any
+        self, weights: Weights, method: Method, batch: Samples, advantage: jax.Array, entropy_weight: Any
     ) -> tuple[jax.Array, Losses]:
-        """-mean min(r A, clip(r) A) + c_v mean_k (V_k - target_k)**2 - c_e entropy, r = pi / pi_old."""
+        """mean loss of the method + c_v mean_k (V_k - target_k)**2 - c_e entropy; PPO's is -min(r A, clip(r) A)."""
         s, model = self.settings, self.model
         numbers = model.policy(weights, batch.observation)
         log_ratio = model.distribution.log_prob(numbers, batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
-        clipped = jnp.clip(ratio, 1 - s.clip, 1 + s.clip)
+        apart = (
+            model.distribution.divergence(numbers, batch.numbers) if method.needs_divergence else jnp.zeros_like(ratio)
+        )
 
         def mean(x: jax.Array) -> jax.Array:
             return jnp.sum(x * batch.counted) / jnp.maximum(jnp.sum(batch.counted), 1.0)
 
-        policy = -mean(jnp.minimum(ratio * advantage, clipped * advantage))
+        policy = mean(method.loss(Compared(ratio, apart), advantage, s.clip))
         errors = (model.scaled_values(weights, batch.observation) - batch.targets) ** 2
         value = mean(jnp.sum(errors, axis=-1)) if s.critic == "separate" else mean(jnp.mean(errors, axis=-1))
         entropy = mean(model.distribution.entropy(numbers))

@@ -86,6 +86,11 @@ class Subset:
         log_p = jax.nn.log_softmax(numbers)
         return -self.draws * jnp.sum(jnp.exp(log_p) * log_p, axis=-1)
 
+    def divergence(self, numbers: jax.Array, others: jax.Array) -> jax.Array:
+        """draws times KL(p || q) of the first draw: an estimate, as `entropy` is one.   -> [...]"""
+        p, q = jax.nn.log_softmax(numbers), jax.nn.log_softmax(others)
+        return self.draws * jnp.sum(jnp.exp(p) * (p - q), axis=-1)
+
     def to_env(self, action: Any) -> Any:
         """Counted from where the space starts, in the shape of the space."""
         moved = action + np.asarray(self.starts, np.int32).reshape(*(1,) * (action.ndim - 1), -1)

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elbert.experiments.benchmark import BenchmarkOutcome
 from elbert.experiments.paper import Panel
 from elbert.experiments.reproduce import Outcome, Reproduction, Row, published
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.two_trajectories import TwoTrajectories
 from elbert.files import write_json, write_whole
+from elbert.report.benchmark import TITLE, benchmark_table, write_benchmark
 from elbert.report.charts import (
     Point,
     curve_legend,
@@ -48,6 +50,8 @@ def reproduction_page(reproduction: Reproduction) -> Page:
     for outcome in reproduction.outcomes:
         if isinstance(outcome, TwoTrajectories):
             parts += [trajectories_table(outcome), EXPLANATION]
+        elif isinstance(outcome, BenchmarkOutcome):
+            parts += [f"# {TITLE}", benchmark_table(outcome).brief()]
         else:
             parts += [f"# {outcome.experiment.title}", experiment_table(outcome).brief()]
     return Page(tuple(parts))
@@ -57,9 +61,13 @@ def write_reproduction(reproduction: Reproduction, out: Path) -> list[Path]:
     """Write tables and figures of all experiments into a folder, and a page that leads to them; returns the paths."""
     written: list[Path] = []
     for outcome in reproduction.outcomes:
-        write = write_trajectories if isinstance(outcome, TwoTrajectories) else write_experiment
-        written += write(outcome, out)  # pyright: ignore[reportArgumentType]
-    if any(isinstance(outcome, Outcome) for outcome in reproduction.outcomes):
+        if isinstance(outcome, TwoTrajectories):
+            written += write_trajectories(outcome, out)
+        elif isinstance(outcome, BenchmarkOutcome):
+            written += write_benchmark(outcome, out)
+        else:
+            written += write_experiment(outcome, out)
+    if any(not isinstance(outcome, TwoTrajectories) for outcome in reproduction.outcomes):
         written.append(out / "reproduction.html")
         reproduction.to_html(written[-1])
     if len(reproduction.outcomes) > 1:

@@ -5,14 +5,19 @@ from typing import Any, TypeAlias
 
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.learning.methods.a_ppo import APPO
+from elbert.learning.methods.band import Band as Band
 from elbert.learning.methods.base import FunctionMethod as FunctionMethod
 from elbert.learning.methods.base import Method
 from elbert.learning.methods.bias_limit import BiasLimit as BiasLimit
 from elbert.learning.methods.bias_limit import Controller as Controller
+from elbert.learning.methods.cpo import CPO as CPO
 from elbert.learning.methods.elbert_po import ElbertPO
 from elbert.learning.methods.elbert_po import fair_advantage as fair_advantage
+from elbert.learning.methods.focops import FOCOPS as FOCOPS
 from elbert.learning.methods.g_ppo import GPPO
+from elbert.learning.methods.lagrangian import Lagrangian as Lagrangian
 from elbert.learning.methods.r_ppo import RPPO
+from elbert.learning.methods.return_gap import ReturnGap as ReturnGap
 
 MethodLike: TypeAlias = str | type[Method] | Method | Callable[..., Any]
 """A method's name, its class, the method with its settings, or a function from estimates to an advantage."""
@@ -34,7 +39,7 @@ def register(method: type[Method]) -> None:
     METHODS[method.name] = method
 
 
-for _method in (ElbertPO, GPPO, RPPO, APPO):
+for _method in (ElbertPO, GPPO, RPPO, APPO, Lagrangian, Band, FOCOPS, CPO, ReturnGap):
     register(_method)
 
 

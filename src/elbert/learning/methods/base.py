@@ -38,6 +38,13 @@ class Clock(NamedTuple):
     left: Any  # the factor on the learning rate: 1 at the start, falling to 0, unless `anneal` says otherwise
 
 
+class Compared(NamedTuple):
+    """How a new policy differs from the one that acted, sample by sample.   [...] each"""
+
+    ratio: jax.Array  # pi / pi_old of the action
+    divergence: jax.Array  # KL(pi || pi_old) in the state; zeros unless the method `needs_divergence`
+
+
 class Method(Declared, eqx.Module):
     """How reward is weighed against fairness. Subclasses add their settings as fields and define `advantage`.
 
@@ -50,6 +57,8 @@ class Method(Declared, eqx.Module):
     variants: ClassVar["tuple[type[Method], ...]"] = ()  # other forms of the method, which other settings call for
     foresees: ClassVar[bool] = False  # whether its weights follow the policy from epoch to epoch: `foreseen`
     standardises_sum: ClassVar[bool] = False  # whether its sum is standardised although its signals were
+    needs_divergence: ClassVar[bool] = False  # whether its loss looks at `Compared.divergence`
+    takes_steps: ClassVar[bool] = False  # whether it moves the policy itself once a rollout: `stepped`
 
     # What training asks in every iteration
 
@@ -77,6 +86,26 @@ class Method(Declared, eqx.Module):
     @abstractmethod
     def advantage(self, estimates: Estimates, state: Any) -> jax.Array:
         """One advantage from the estimates of all signals. [...] as `estimates.reward`"""
+
+    def loss(self, new: Compared, advantage: jax.Array, clip: float) -> jax.Array:
+        """What gradient steps minimise of each sample: PPO's -min(r A, clip(r) A).   [...] each"""
+        return -jnp.minimum(new.ratio * advantage, jnp.clip(new.ratio, 1 - clip, 1 + clip) * advantage)
+
+    def stepped(
+        self,
+        policy: Any,
+        state: Any,
+        estimates: Estimates,
+        log_prob: Callable[[Any], jax.Array],
+        change: Callable[[Any], Totals],
+    ) -> tuple[Any, Any]:
+        """A better policy, and the state after it; asked once before the gradient steps, if `takes_steps` is set.
+
+        `policy` is a pytree of weights. `log_prob` gives, for any such weights, what the rollout's actions have under
+        them, [T, N], and `change` what they change of supply and demand, per unit of demand and to first order.
+        """
+        del estimates, log_prob, change
+        return policy, state
 
     def metrics(self, state: Any) -> dict[str, jax.Array]:
         """What the method has to show after an iteration: names and arrays, [criteria] each."""

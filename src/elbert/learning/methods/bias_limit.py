@@ -25,22 +25,20 @@ before every epoch the slopes db_c/dz_g are those that the update so far has led
 on how much of it came true (`Foresight`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals, ratio, soft_bias
 from elbert.learning.estimates import Estimates, Window
-from elbert.learning.methods.base import Clock, Method
+from elbert.learning.methods.base import Clock
+from elbert.learning.methods.limited import Limited
 from elbert.learning.methods.rate_tracker import Foresight, RateTracker, shifted, spread_of
-from elbert.learning.methods.weighing import DemandWeight, demand_advantage, deviation_of, filled_rates, linearised
-from elbert.learning.settings import Setting, Settings
+from elbert.learning.methods.weighing import DemandWeight, bias_advantage, demand_advantage, deviation_of, filled_rates
 
 
 @dataclass(frozen=True)
@@ -95,26 +93,6 @@ class Controller:
         return jnp.clip(1.0 - left / self.last_part, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How the final policy is chosen among the last ones: each is judged in fresh episodes by the test of the limit."""
-
-    candidates: int = 6  # number of policies, at equal distances, the final one among them
-    last_part: float = 0.2  # the last part of the training that they come from
-    rounds: int = 3  # in which they are judged, each with twice the episodes of the one before
-    steps: int = 3_000_000  # in worlds, that all of them together are judged by at the most; or, if that is more, ...
-    steps_part: float = 0.6  # ... this part of the training's steps; but no more than ...
-    steps_most: float = 30.0  # ... this many times the training's steps
-    host_part: float = 0.3  # of the training's steps in environments on the host, where steps are dear
-    fewest_episodes: int = 10  # of each, whatever it takes
-
-    def budget(self, steps: int, *, pure: bool) -> float:
-        """Steps that all candidates together may take after a training of this many."""
-        if not pure:
-            return self.host_part * steps
-        return min(max(self.steps, self.steps_part * steps), self.steps_most * steps)
-
-
 class LimitState(NamedTuple):
     """What the controller carries from one iteration to the next."""
 
@@ -128,52 +106,14 @@ class LimitState(NamedTuple):
     bias: jax.Array  # [criteria] sign(x) sqrt(|x|)
 
 
-class BiasLimit(Method):
+class BiasLimit(Limited):
     """Maximise reward subject to bias <= max_bias: ELBERT-PO with a multiplier that is found during training."""
 
     name: ClassVar[str] = "elbert-po"
-    uses: ClassVar[tuple[str, ...]] = ("eta_discount",)
     foresees: ClassVar[bool] = True
 
-    max_bias: Annotated[float, Setting("largest bias to be allowed, in place of alpha", low=0, open_low=True)]
     demand_weight: DemandWeight = ()
     controller: Controller = eqx.field(static=True, default=Controller())
-    choice: Choice = eqx.field(static=True, default=Choice())
-
-    @classmethod
-    def check_given(cls, given: Mapping[str, Any], preset: Mapping[str, Any]) -> None:
-        """A limit weighs the signals by itself."""
-        del preset
-        if given.get("standardise") == "per-signal":
-            raise InvalidInputError(
-                "standardise is per-signal, which has no effect beside max_bias: a limit weighs the signals by itself. "
-                "Leave it out."
-            )
-
-    def check_fit(self, settings: Settings, given: Mapping[str, Any], *, groups: int, horizon: int | None) -> None:
-        """Whole episodes must end, or there are no rates to control."""
-        del given, groups
-        if horizon is None:
-            return
-        if settings.rollout * settings.iterations < horizon:
-            raise InvalidInputError(
-                f"max_bias needs whole episodes, and none of {horizon} steps ends in {settings.iterations} rollouts of "
-                f"{settings.rollout}. Give more steps, or fewer copies, or a world with a shorter horizon."
-            )
-        if settings.reset_each_rollout and settings.rollout < horizon:
-            raise InvalidInputError(
-                f"max_bias needs whole episodes, and with reset_each_rollout none of {horizon} steps ends in a "
-                f"rollout of {settings.rollout}. Give rollout={horizon} or more, or reset_each_rollout=False."
-            )
-
-    def adapted(self, settings: Settings) -> Settings:
-        """A preset may standardise signal by signal; here the sum is standardised."""
-        return replace(settings, standardise="combined") if settings.standardise == "per-signal" else settings
-
-    @property
-    def policy_choice(self) -> Choice:
-        """Which policy is kept is decided by the test of the limit."""
-        return self.choice
 
     def start(self, criteria: int, groups: int) -> LimitState:
         """Before the first iteration mu = 1."""
@@ -283,11 +223,3 @@ def limited_advantage(estimates: Estimates, slope: jax.Array, mu: jax.Array) -> 
     size = jnp.sum(jnp.abs(slope), axis=-1) / 2
     dev_reward, dev_bias = (deviation_of(signal, estimates.counted) for signal in (estimates.reward, bias))
     return estimates.reward / dev_reward - bias @ (mu * size / dev_bias)
-
-
-def bias_advantage(estimates: Estimates, slope: jax.Array) -> jax.Array:
-    """A_b,c = sum_g slope_g (A_S,g / eta_D,g - eta_S,g A_D,g / eta_D,g**2).   -> [..., criteria]"""
-    weights = linearised(estimates.eta, slope)
-    return jnp.einsum("...cg,cg->...c", estimates.supply, weights.supply) - jnp.einsum(
-        "...cg,cg->...c", estimates.demand, weights.demand
-    )

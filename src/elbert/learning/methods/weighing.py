@@ -51,6 +51,14 @@ def linearised(eta: Totals, slope: jax.Array) -> Totals:
     )
 
 
+def bias_advantage(estimates: Estimates, slope: jax.Array) -> jax.Array:
+    """A_b,c = sum_g slope_g (A_S,g / eta_D,g - eta_S,g A_D,g / eta_D,g**2).   -> [..., criteria]"""
+    weights = linearised(estimates.eta, slope)
+    return jnp.einsum("...cg,cg->...c", estimates.supply, weights.supply) - jnp.einsum(
+        "...cg,cg->...c", estimates.demand, weights.demand
+    )
+
+
 def filled_rates(supply: Any, demand: Any) -> jax.Array:
     """z = S / D; a group without demand takes the mean of the others, so that it moves no bias. [C, M] each"""
     has_demand = demand > 0

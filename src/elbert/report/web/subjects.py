@@ -10,6 +10,7 @@ from elbert.auditing.monitor_look import Monitored
 from elbert.auditing.results import Audit
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import Frontier
+from elbert.experiments.benchmark import BenchmarkOutcome
 from elbert.experiments.compare import Compared, Comparison
 from elbert.experiments.reproduce import Outcome, Reproduction
 from elbert.experiments.sweep import Sweep
@@ -19,6 +20,7 @@ from elbert.files import as_path, write_whole
 from elbert.learning.result import Result
 from elbert.report.audit_pages import CAUTION as CAUTION_OF_LOGS
 from elbert.report.audit_pages import VERDICTS, audit_page, plural, rate_name
+from elbert.report.benchmark import TITLE, benchmark_notes, benchmark_table
 from elbert.report.charts import Point, point_of, read_curve
 from elbert.report.frontier import frontier_page, rule_points
 from elbert.report.law_page import law_page
@@ -161,16 +163,18 @@ def frontier_document(frontier: Frontier) -> Document:
 
 
 def reproduction_document(reproduction: Reproduction) -> Document:
-    """The paper's experiments, with the published numbers."""
+    """The paper's experiments, with the published numbers, and the benchmark."""
     outcomes = [outcome for outcome in reproduction.outcomes if isinstance(outcome, Outcome)]
-    if not outcomes:
+    benchmarks = [outcome for outcome in reproduction.outcomes if isinstance(outcome, BenchmarkOutcome)]
+    if not outcomes and not benchmarks:
         raise InvalidInputError("The page of a reproduction needs an experiment with trainings; temporal has none.")
-    rows = [row for outcome in outcomes for row in outcome.rows]
-    done = [row for row in rows if row.result is not None]
-    judged = [verdicts.cell for row in done if (verdicts := row.verdicts) is not None]
+    results = [row.result for outcome in outcomes for row in outcome.rows]
+    results += [cell.result for each in benchmarks for cell in each.cells]
+    done = [result for result in results if result is not None]
+    judged = [verdicts.cell for outcome in outcomes for row in outcome.rows if (verdicts := row.verdicts) is not None]
     better = sum(cell == "dominates" for cell in judged)
     worse = sum(cell == "dominated" for cell in judged)
-    answer = f"{len(done)} of {len(rows)} trainings are done."
+    answer = f"{len(done)} of {len(results)} trainings are done."
     if judged:
         answer = (
             f"Of {len(judged)} trainings with published numbers, {better} dominate them and {worse} are dominated by "
@@ -181,9 +185,11 @@ def reproduction_document(reproduction: Reproduction) -> Document:
         experiment = outcome.experiment
         blocks += [Heading(experiment.title), Text(f"{experiment.question} In the paper: {experiment.figure}.")]
         blocks += [Grid(_panels(outcome)), experiment_table(outcome)]
-    base = outcomes[0].experiment.base
+    for each in benchmarks:
+        blocks += [Heading(TITLE), benchmark_table(each), *(Text(note) for note in benchmark_notes(each))]
+    base = outcomes[0].experiment.base if outcomes else benchmarks[0].benchmark.base
     return Document(
-        title="elbert: the paper's experiments, reproduced",
+        title="elbert: the paper's experiments, reproduced" if outcomes else "elbert: the benchmark",
         answer=answer,
         blocks=blocks,
         method=[*HOW_JUDGED, HOW_BOUNDED],
