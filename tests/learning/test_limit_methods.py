@@ -120,7 +120,10 @@ def test_band_by_hand():
     assert after.low[0].tolist() == pytest.approx([0.0, 1.25, 0.0], abs=1e-5)
     # what a violation adds: 2.5 + 0.2 * 1 and 1.25 + 0.2 * 0.5
     assert after.net[0].tolist() == pytest.approx([2.7, -1.35, 0.0], abs=1e-5)
-    assert after.rho.tolist() == pytest.approx([0.3 + 0.25 * 0.1], abs=1e-5), "the upper side weighs more"
+    pull = (2.7 - 1.35) / (2.7 + 1.35)  # the upper side weighs more
+    assert after.rho.tolist() == pytest.approx([0.3 + 0.25 * 0.1 * pull], abs=1e-5)
+    lost = method.advance(state._replace(rho=jnp.asarray([0.9])), THREE, seen(THREE), CLOCK)
+    assert float(lost.rho[0]) < 0.43, "a band above all rates is brought to the highest minus the limit, 0.4"
     fresh = method.advance(method.start(1, 3), THREE, seen(THREE), CLOCK)
     begun = (0.5 + 0.25 - 0.1) / 2  # around the first rates: both sides are violated alike
     assert fresh.rho.tolist() == pytest.approx([begun], abs=1e-5)

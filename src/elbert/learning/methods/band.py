@@ -57,17 +57,23 @@ class Band(Limited):
         return BandState(none, none, jnp.zeros(criteria, jnp.float32), none, jnp.zeros((), bool))
 
     def advance(self, state: BandState, estimates: Estimates, done: Window, clock: Clock) -> BandState:
-        """high += rate v_high, low += rate v_low, none below 0; rho follows the side that weighs more."""
+        """high += rate v_high, low += rate v_low, none below 0; rho follows the side that weighs more.
+
+        A band that lies apart from the rates, or that covers more on one side than it needs, is first brought to where
+        it violates less: to between the lowest rate and the highest minus max_bias.
+        """
         del clock
         ended, has_demand = any_ended(done), estimates.eta.demand > 0
         rates = filled_rates(estimates.eta.supply, estimates.eta.demand)
-        middle = (jnp.max(rates, axis=-1) + jnp.min(rates, axis=-1) - self.max_bias) / 2
-        rho = jnp.where(state.begun, state.rho, middle)
+        ends = jnp.min(rates, axis=-1), jnp.max(rates, axis=-1) - self.max_bias
+        rho = jnp.where(state.begun, state.rho, (ends[0] + ends[1]) / 2)
+        rho = jnp.clip(rho, jnp.minimum(*ends), jnp.maximum(*ends))
         place = (rates - rho[:, None]) / self.max_bias  # 0 at the lower end of the band, 1 at the upper
         over, short = (jnp.where(has_demand, jnp.clip(v, -1.0, 2.0), -1.0) for v in (place - 1.0, -place))
         high, low = (jnp.maximum(x + self.side_rate * v, 0.0) for x, v in ((state.high, over), (state.low, short)))
         stiff_high, stiff_low = (jnp.maximum(x + self.stiffness * v, 0.0) for x, v in ((high, over), (low, short)))
-        pull = jnp.clip(jnp.sum(stiff_high - stiff_low, axis=-1), -1.0, 1.0)
+        both = jnp.sum(stiff_high + stiff_low, axis=-1)
+        pull = jnp.sum(stiff_high - stiff_low, axis=-1) / jnp.where(both > 0, both, 1.0)
         moved = BandState(high, low, rho + self.rho_rate * self.max_bias * pull, stiff_high - stiff_low, ended)
         return jax.tree.map(lambda new, old: jnp.where(ended, new, old), moved, state)
 

@@ -25,7 +25,7 @@ class Lagrangian(Limited):
 
     name: ClassVar[str] = "lagrangian"
 
-    dual_rate: DualRate = 0.01
+    dual_rate: DualRate = 0.03
 
     def adapted(self, settings: Settings) -> Settings:
         """The sum is not standardised: where reward and bias balance each other there is nothing to learn."""

@@ -29,7 +29,7 @@ class ReturnGap(Method):
     uses: ClassVar[tuple[str, ...]] = ("eta_discount",)
 
     max_gap: Annotated[float, Setting("largest gap of the groups' returns, as part of their mean", low=0)] = 0.05
-    dual_rate: DualRate = 0.01
+    dual_rate: DualRate = 0.03
 
     def adapted(self, settings: Settings) -> Settings:
         """The sum is not standardised: where reward and gap balance each other there is nothing to learn."""
