@@ -59,7 +59,8 @@ def presets(env: str | None = None, *, method: str = "elbert-po", preset: str = 
 
     Args:
         env: Name of an environment, or own for your own ones; without it, what the preset sets in each of them.
-        method: Method of training: elbert-po, g-ppo (PPO on the reward alone), r-ppo or a-ppo.
+        method: Method of training: elbert-po, g-ppo (PPO on the reward alone), r-ppo, a-ppo, band, lagrangian, focops,
+            cpo or return-gap.
         preset: fast, paper, or the path of a TOML file.
     """
     from elbert.experiments.settings_in_use import overview, settings_in_use
@@ -101,9 +102,11 @@ def train(
 
     Args:
         env: Name of a world (elbert envs lists them), or module:function or file.py:function that makes an environment.
-        method: elbert-po, g-ppo or ppo (PPO on the reward alone), r-ppo or a-ppo.
+        method: elbert-po, g-ppo or ppo (PPO on the reward alone), r-ppo, a-ppo, band, lagrangian, focops, cpo or
+            return-gap.
         preset: fast, paper, or the path of a TOML file: the settings that are not given here.
-        max_bias: Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of alpha).
+        max_bias: Largest bias that is allowed: reward is maximised within this limit (elbert-po, in place of
+            alpha; band, lagrangian, focops, cpo).
         alpha: Weight of the bias against the reward (elbert-po).
         beta: Temperature of the soft bias (elbert-po, three or more groups).
         steps: Number of environment steps in all, rounded up to whole rollouts; by default the preset's.

@@ -9,19 +9,22 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from elbert.envs import ENTRIES
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import best_reward_at
-from elbert.experiments import jobs, paper
+from elbert.experiments import benchmark, jobs, paper
 from elbert.experiments import reproduce as reproduce_module
+from elbert.experiments.benchmark import Benchmark, BenchmarkOutcome
 from elbert.experiments.jobs import Job
 from elbert.experiments.paper import MAIN, Experiment, Panel, Series, plans_for
 from elbert.experiments.reproduce import Verdicts, cell, outcome_of, published, reproduce, verdict
 from elbert.files import write_sealed
-from elbert.learning import DivergedError
+from elbert.learning import METHODS, DivergedError
 from elbert.report.charts import Point, extremes, pareto, smoothed
 from elbert.report.paper import cells, markdown, write_reproduction
 from tests.experiments.engines import Here
@@ -308,3 +311,62 @@ def test_mistakes_are_said_before_anything_is_done(names, changed, says, tmp_pat
     with pytest.raises(InvalidInputError, match=says):
         reproduce(names, **how)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_benchmark_is_every_method_in_every_world_at_every_limit():
+    (plan,) = plans_for(["benchmark"], preset="fast", seeds=3)
+    assert isinstance(plan, Benchmark)
+    places = {(each.world, each.limit, each.method) for each in plan.entrants}
+    assert {world for world, _, _ in places} == set(ENTRIES)
+    assert {method for _, _, method in places} == set(METHODS)
+    assert len(places) == len(ENTRIES) * len(METHODS) * 2
+    alone = {each.job.name for each in plan.entrants if each.method == "g-ppo"}
+    assert len(alone) == len(ENTRIES), "what knows no limit is trained once"
+    assert "benchmark" not in {each.name for each in plans_for([], preset="fast", seeds=1)}, "it is asked for by name"
+    (quick,) = plans_for(["benchmark"], preset="fast", seeds=1, quick=True)
+    usual = next(job for job in plan.jobs if job.env == "lending")
+    short = next(job for job in quick.jobs if job.env == "lending")
+    assert short.request.settings.steps == usual.request.settings.steps // 10
+
+
+@pytest.mark.usefixtures("here")
+def test_the_benchmark_end_to_end(tmp_path, preset, monkeypatch):
+    """Two methods in lending: rewards beside the exact optimum, verdicts, and every notion for the same policy."""
+    monkeypatch.setattr(benchmark, "QUICK_METHODS", ("lagrangian", "g-ppo"))
+    monkeypatch.setattr(benchmark, "QUICK_LIMITS", (0.02, 0.5))
+    done = reproduce(["benchmark"], out=tmp_path, preset=str(preset), quick=True, envs=["lending"])
+    assert not done.failed
+    (outcome,) = done.outcomes
+    assert isinstance(outcome, BenchmarkOutcome)
+    assert [(cell.entrant.limit, cell.entrant.method) for cell in outcome.cells] == [
+        (limit, method) for limit in (0.02, 0.5) for method in ("lagrangian", "g-ppo")
+    ]
+    for found in outcome.cells:
+        own = found.result.worst
+        assert [part.criterion for part in found.judged.criteria] == [
+            *("acceptance rate", "true positive rate", "false positive rate", "accuracy")
+        ]
+        same = found.judged.criteria[1]
+        assert same.bias.estimate == own.bias.estimate, "the same policy in the same episodes"
+        assert found.best == best_reward_at("lending", found.result.horizon, found.entrant.limit)
+        assert found.verdict in ("confirmed", "not refuted", "refuted")
+    assert outcome.cells[3].verdict == "confirmed", "nobody has a bias of a half"
+    written = {path.name for path in write_reproduction(done, tmp_path)}
+    assert written == {"benchmark.md", "benchmark.json", "benchmark.png", "benchmark.svg", "reproduction.html"}
+    page = (tmp_path / "benchmark.md").read_text()
+    assert "| lending | 0.02 | lagrangian |" in page
+    rows = json.loads((tmp_path / "benchmark.json").read_text())["rows"]
+    assert rows[0]["best"]["exact"]
+    assert set(rows[0]["rates"]) == {"acceptance rate", "true positive rate", "false positive rate", "accuracy"}
+
+
+def test_a_limit_that_a_policy_was_not_trained_for_is_judged_by_the_interval():
+    def verdict_of(*ends):
+        parts = [SimpleNamespace(bias=SimpleNamespace(ci=each)) for each in ends]
+        return benchmark._verdict(SimpleNamespace(limit=None, criteria=parts), 0.05)
+
+    assert verdict_of((0.0, 0.04)) == "confirmed"
+    assert verdict_of((0.0, 0.04), (0.01, 0.06)) == "not refuted"
+    assert verdict_of((0.0, 0.04), (0.06, 0.08)) == "refuted"
+    assert verdict_of((0.0, 0.04), None) == "not estimable"
+    assert verdict_of((0.06, 0.07), None) == "refuted"

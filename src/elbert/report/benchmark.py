@@ -103,7 +103,7 @@ def write_benchmark(outcome: BenchmarkOutcome, out: Path) -> list[Path]:
 def picture_size(outcome: BenchmarkOutcome) -> tuple[float, float]:
     """In inches."""
     worlds, methods, limits = _axes(outcome)
-    return 1.25 * len(worlds) + 1.4, (0.42 * (len(methods) + 1) + 0.9) * len(limits) + 0.3
+    return max(1.25 * len(worlds) + 1.4, 6.0), (0.42 * (len(methods) + 1) + 0.9) * len(limits) + 0.3
 
 
 def _axes(outcome: BenchmarkOutcome) -> tuple[list[str], list[str], list[float]]:

@@ -36,7 +36,7 @@ class FOCOPS(Limited):
 
     temperature: Annotated[float, Setting("how close to the old policy the best one is", low=0, open_low=True)] = 1.5
     region: Annotated[float, Setting("divergence from the old policy beyond which nothing is learned", low=0)] = 0.02
-    multiplier_rate: Annotated[float, Setting("step size of the multiplier", low=0, open_low=True)] = 0.01
+    multiplier_rate: Annotated[float, Setting("step size of the multiplier", low=0, open_low=True)] = 0.1
     largest_multiplier: Annotated[float, Setting("where the multiplier stops", low=0)] = 2.0
 
     def adapted(self, settings: Settings) -> Settings:

@@ -36,7 +36,7 @@ class Limited(Method):
 
     uses: ClassVar[tuple[str, ...]] = ("eta_discount",)
 
-    max_bias: Annotated[float, Setting("largest bias to be allowed, in place of alpha", low=0, open_low=True)]
+    max_bias: Annotated[float, Setting("largest bias to be allowed", low=0, open_low=True)]
     choice: Choice = eqx.field(static=True, kw_only=True, default=Choice())
 
     @classmethod
