@@ -15,7 +15,7 @@ VALUES = {
     "lagrangian": ("dual_rate", (0.003, 0.01, 0.03, 0.1)),
     "band": ("side_rate", (0.02, 0.05, 0.1, 0.2)),
     "focops": ("multiplier_rate", (0.01, 0.03, 0.1, 0.3)),
-    "cpo": ("region", (0.001, 0.003, 0.01, 0.03)),
+    "cpo": ("region", (0.003, 0.01, 0.03, 0.1)),
 }
 WORLDS = {"lending": 5_000_000, "infectious-harder": 800_000, "attention-harder": 1_000_000}
 LIMIT, SEED = 0.05, 20

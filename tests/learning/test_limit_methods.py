@@ -232,7 +232,7 @@ def test_cpo_moves_the_policy_by_its_own_step_alone():
     trainer = trainer_of(Probe(), "cpo", max_bias=0.2, **LONG | {"epochs": 1})
     before = trainer.state.weights
     seen = trainer.step().metrics
-    assert 0.0 < float(seen.kl[0]) <= 0.0101
+    assert 0.0 < float(seen.kl[0]) <= 0.0301
     assert float(seen.method["taken"][0, 0]) > 0.0
     assert not np.array_equal(before.critic.layers[0].weight, trainer.state.weights.critic.layers[0].weight)
     more = trainer_of(Probe(), "cpo", max_bias=0.2, **LONG | {"epochs": 7})
@@ -250,5 +250,5 @@ def test_what_stands_in_a_preset_for_another_method_has_no_part():
     agent = elbert.train(
         "lending", method=CPO(max_bias=0.3), steps=256, copies=2, rollout=64, minibatch=64, world={"horizon": 32}
     )
-    assert agent.about.method_settings["region"] == 0.01
+    assert agent.about.method_settings["region"] == 0.03
     assert agent.settings.entropy_weight == 0.0

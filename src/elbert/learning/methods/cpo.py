@@ -59,7 +59,7 @@ class CPO(Limited):
     name: ClassVar[str] = "cpo"
     takes_steps: ClassVar[bool] = True
 
-    region: Annotated[float, Setting("mean divergence that one step may have", low=0, open_low=True)] = 0.01
+    region: Annotated[float, Setting("mean divergence that one step may have", low=0, open_low=True)] = 0.03
     damping: Annotated[float, Setting("what is added to the diagonal of the Fisher matrix", low=0)] = 0.1
 
     def adapted(self, settings: Settings) -> Settings:
