@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from elbert.envs import Parts
 from elbert.errors import InvalidInputError
+from elbert.learning import Settings
 from elbert.learning.distributions import distribution_for
+from elbert.learning.networks import Model, Shape
 
 
 def test_choices_follow_their_probabilities():
@@ -59,6 +62,28 @@ def test_real_numbers_are_normal_and_clipped_for_the_environment():
     assert np.allclose(drawn.std(axis=0), [0.3, 2.0], atol=0.03)
     assert d.to_env(np.asarray([5.0, 5.0])).tolist() == [1.0, 5.0]
     assert d.mode(numbers).tolist() == [0.5, -2.0]
+
+
+@pytest.mark.parametrize("policy", ["mlp", "parts"])
+def test_real_numbers_start_in_the_middle_of_their_limits(policy):
+    """Where both are finite; red for a start at an end, which clipping would hide half of the actions behind."""
+    high = np.asarray([[1.0, 4.0, np.inf]] * 2, np.float32)
+    low = np.asarray([[0.0, 2.0, 5.0]] * 2, np.float32)
+    d = distribution_for(gymnasium.spaces.Box(low, high, dtype=np.float32))
+    parts = Parts(np.arange(8).reshape(2, 4), group=np.arange(2))
+    shape = Shape(8, d, ("rate",), 2, parts)
+    model = Model(Settings.of({"policy": policy, "hidden": [6], "initial_deviation": 0.1}), shape)
+    numbers = model.policy(model.init(jax.random.key(0)), jax.random.normal(jax.random.key(1), (50, 8)))
+    middle = np.asarray([[0.5, 3.0, 0.0]] * 2)
+    assert np.allclose(d.described(numbers).mean, middle, atol=0.1)  # the head's gain of 0.01 leaves this much
+    assert np.allclose(d.to_env(d.mode(numbers)), np.clip(middle, low, high), atol=0.1)
+    noise = d.noise(jax.random.key(2), (50,))
+    assert np.allclose(d.sample(numbers, noise).mean(axis=0), middle.reshape(-1), atol=0.1)
+
+
+def test_limits_around_zero_start_at_zero():
+    d = distribution_for(gymnasium.spaces.Box(-3.0, 3.0, (4,), np.float32))
+    assert d.start.tobytes() == np.zeros(4, np.float32).tobytes()
 
 
 def test_other_spaces_are_refused():

@@ -108,6 +108,13 @@ class Gaussian:
         """Means, as many as an action has numbers."""
         return len(self.low)
 
+    @property
+    def start(self) -> np.ndarray[Any, Any]:
+        """Where means start: in the middle between two finite limits, else at 0.   [n]"""
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        bounded = np.isfinite(low) & np.isfinite(high)
+        return np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0).astype(np.float32)
+
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Standard normal numbers."""
         return jax.random.normal(key, (*shape, self.size), jnp.float32)

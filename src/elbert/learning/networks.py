@@ -15,7 +15,7 @@ import numpy as np
 
 from elbert.envs.parts import Parts
 from elbert.errors import InvalidInputError
-from elbert.learning.distributions import Distribution
+from elbert.learning.distributions import Distribution, Gaussian
 from elbert.learning.layers import ACTIVATIONS, linear
 from elbert.learning.part_actions import check_parts, part_actions
 from elbert.learning.part_networks import PartActor, PartCritic, part_networks
@@ -192,13 +192,18 @@ class Model:
         return hash(self._identity)
 
     def init(self, key: jax.Array) -> Weights:
-        """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases."""
+        """Orthogonal weights (gain sqrt 2; 0.01 for the action head, 1 for value heads), zero biases.
+
+        The biases of a Gaussian's means are where these start, so that a threshold in [0, 1] does not start at an end.
+        """
         key_actor, key_critic = jax.random.split(key)
         d, s, signals = self.distribution, self.settings, self.shape.signals
         if self.parts is not None:
             return self._init_by_parts(self.parts, key_actor, key_critic)
         trunk = (self.shape.state or self.shape.observation, *s.hidden)
         actor = Network(key_actor, (self.shape.observation, *s.hidden, d.size), s.activation, 0.01)
+        if isinstance(d, Gaussian):
+            actor = eqx.tree_at(lambda network: network.layers[-1].bias, actor, jnp.asarray(d.start))
         if s.critic == "shared":
             critic = Network(key_critic, (*trunk, signals), s.activation, 1.0)
         else:
@@ -219,6 +224,9 @@ class Model:
             criteria=len(self.shape.criteria),
             groups=self.shape.groups,
         )
+        if isinstance(self.distribution, Gaussian):  # parts share their biases, so they start at their mean
+            start = np.mean(self.distribution.start.reshape(parts.count, -1), axis=0)
+            actor = eqx.tree_at(lambda actor: actor.head.bias, actor, jnp.asarray(start))
         return Weights(actor, self._log_std(actions.each), critic)
 
     def _log_std(self, size: int) -> jax.Array:
