@@ -21,7 +21,7 @@ import numpy as np
 
 from elbert.checks import as_whole
 from elbert.envs.parameters import Number, Numbers, as_count, as_distributions, as_float, as_probability, as_row
-from elbert.envs.world import TimeStep, World
+from elbert.envs.world import Means, TimeStep, World
 from elbert.errors import unknown_name
 from elbert.fairness.notions import EQUAL_OPPORTUNITY, Criterion, Notion
 
@@ -156,10 +156,8 @@ class Admission(World, static=("applicants", "thresholds", "labels")):
     def step(self, key: jax.Array, state: AdmissionState, action: jax.Array) -> tuple[AdmissionState, TimeStep]:
         """Publish, let applicants pay or not, admit, and let places be taken by the refused and by new applicants."""
         for_arrivals, for_return = jax.random.split(key)
-        limits = jnp.clip(jnp.asarray(action, jnp.float32), 0.0, 1.0)
-        thresholds = jnp.broadcast_to(limits, (self.groups,))
-        member = (state.group[:, None] == jnp.arange(self.groups)[None, :]).astype(jnp.float32)  # [applicants, groups]
-        price = member @ (self.costs * (1.0 - self.subsidy))
+        thresholds, member = self._published(action), self._members(state)
+        price = member @ self._prices()
         cost = price * jnp.maximum(member @ thresholds - state.shown, 0.0)
         admitted = (cost <= WORTH).astype(jnp.float32)
         eligible = state.eligible.astype(jnp.float32)
@@ -192,6 +190,54 @@ class Admission(World, static=("applicants", "thresholds", "labels")):
             truncated=self.is_truncated(after.time),
         )
         return after, step
+
+    def means(self, state: AdmissionState, action: jax.Array) -> Means:
+        """Over who the new applicants are, which shows only after the threshold; who applies again is known."""
+        thresholds, prices, member = self._published(action), self._prices(), self._members(state)
+        returns, new = state.again.astype(jnp.float32), jnp.sum(~state.again) * jnp.asarray(self.group_shares)
+        cost = member @ prices * jnp.maximum(member @ thresholds - state.shown, 0.0)
+        admitted, eligible = returns * (cost <= WORTH), returns * state.eligible
+        lowest = thresholds - WORTH / jnp.maximum(prices, LOWEST_COST)  # the true score that can afford admission
+        due = eligible @ member + new * self._at_least(self.eligible_from)
+        all_admitted = admitted @ member + new * self._at_least(lowest)
+        rightly = (admitted * eligible) @ member + new * self._at_least(jnp.maximum(lowest, self.eligible_from))
+        burden = (cost * eligible) @ member + new * prices * self._shortfall(thresholds)
+        earned = jnp.sum(rightly - self.cost_ineligible * (all_admitted - rightly)) / self.applicants
+        return Means(earned, jnp.stack([rightly, burden]), jnp.stack([due, due]))
+
+    def _published(self, action: jax.Array) -> jax.Array:
+        """The threshold of every group.   [groups]"""
+        return jnp.broadcast_to(jnp.clip(jnp.asarray(action, jnp.float32), 0.0, 1.0), (self.groups,))
+
+    def _prices(self) -> jax.Array:
+        """What a shown score higher by 1 costs.   [groups]"""
+        return jnp.asarray(self.costs * (1.0 - self.subsidy), jnp.float32)
+
+    def _members(self, state: AdmissionState) -> jax.Array:
+        """[applicants, groups]: 1 for the group of each."""
+        return (state.group[:, None] == jnp.arange(self.groups)[None, :]).astype(jnp.float32)
+
+    def _below(self, score: jax.Array) -> jax.Array:
+        """P[unclipped score < x] of every group.   [] or [groups] -> [groups]"""
+        deviation = jnp.where(self.deviation > 0, self.deviation, 1.0)
+        normal = jax.scipy.special.ndtr((score - self.mean) / deviation)
+        return jnp.where(self.deviation > 0, normal, (self.mean < score).astype(jnp.float32))
+
+    def _at_least(self, score: jax.Array) -> jax.Array:
+        """P[s >= x] for a new applicant of every group: all are at 0 or above, nobody above 1.   -> [groups]"""
+        return jnp.where(score > 1, 0.0, jnp.where(score <= 0, 1.0, 1.0 - self._below(score)))
+
+    def _shortfall(self, thresholds: jax.Array) -> jax.Array:
+        """E[max(tau - s, 0), s >= eligible_from] for a new applicant of every group.   [groups] -> [groups]
+
+        The integral of tau - s over the normal density, and those who are clipped to 0 if they are eligible.
+        """
+        low, deviation = self.eligible_from, jnp.where(self.deviation > 0, self.deviation, 1.0)
+        below, above = ((score - self.mean) / deviation for score in (low, thresholds))
+        density = self.deviation * (jax.scipy.stats.norm.pdf(above) - jax.scipy.stats.norm.pdf(below))
+        inside = (thresholds - self.mean) * (self._below(thresholds) - self._below(low)) + density
+        at_zero = jnp.where(low > 0, 0.0, thresholds * self._below(jnp.zeros(())))
+        return jnp.where(thresholds > low, inside + at_zero, 0.0)
 
     def observe(self, state: AdmissionState) -> jax.Array:
         """[5 groups], or [7 groups] with the running rates, which need the labels of the refused.

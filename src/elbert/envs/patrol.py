@@ -22,7 +22,7 @@ from elbert.envs.attention import LOGIT_LIMIT
 from elbert.envs.parameters import Number, Numbers, as_count, as_probability, as_row
 from elbert.envs.parts import Parts
 from elbert.envs.poisson import poisson
-from elbert.envs.world import TimeStep, World
+from elbert.envs.world import Means, TimeStep, World
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.fairness.arrays import has_values
 from elbert.fairness.notions import DISCOVERY_PROBABILITY, Notion
@@ -158,6 +158,17 @@ class Patrol(World, static=("action",)):
         """[4 * regions]: record, discovered and reported on the last day, share of the patrol so far."""
         so_far = jnp.minimum(state.patrolled / jnp.maximum(state.time, 1), 1.0)
         return jnp.concatenate([state.counts, state.last[1], state.last[2], so_far])
+
+    def means(self, state: PatrolState, action: jax.Array) -> Means:
+        """The rates, and the patrol's share of them."""
+        del state  # incidents do not depend on the past
+        incidents = jnp.asarray(self.rates + self.reported, jnp.float32)
+        attended = self.shares(action) * incidents
+        return Means(jnp.sum(attended), attended[None], incidents[None])
+
+    def for_critic(self, state: PatrolState) -> jax.Array:
+        """What is observed, and the time. The corrected record changes nothing but itself."""
+        return jnp.concatenate([self.observe(state), state.time[None].astype(jnp.float32)])
 
     def shares(self, action: jax.Array) -> jax.Array:
         """The share of the patrol in every region: one-hot, or softmax(clip(action)). [regions]"""

@@ -198,6 +198,11 @@ class WaitingList(World, static=("demand",)):
         rates = jnp.where(demand > 0, state.transplants[None] / jnp.where(demand > 0, demand, 1.0), 0.0)
         return jnp.concatenate([state.waiting, rates.reshape(-1)])
 
+    def for_critic(self, state: WaitingListState) -> jax.Array:
+        """The list, the totals that the running rates are made of, and the time."""
+        totals = (state.waiting, state.listed, state.transplants, state.person_weeks / WEEKS)
+        return jnp.concatenate([*totals, state.time[None].astype(jnp.float32)])
+
     def allocate(self, action: jax.Array, waiting: jax.Array, organs: jax.Array) -> jax.Array:
         """Who receives the organs of a week.   [groups], [groups], [donor groups] -> [donor groups, groups]"""
         score = jnp.clip(jnp.asarray(action, jnp.float32), -SCORE_LIMIT, SCORE_LIMIT)
