@@ -205,7 +205,7 @@ for _entry in (
         draw="elbert.report.world_pictures:draw_patrol",
         training={
             "settings": {
-                "steps": 1_000_000,
+                "steps": 480_000,
                 "copies": 16,
                 "rollout": 1000,
                 "epochs": 4,
@@ -228,7 +228,7 @@ for _entry in (
         draw="elbert.report.world_pictures:draw_admission",
         training={
             "settings": {
-                "steps": 500_000,
+                "steps": 320_000,
                 "copies": 64,
                 "rollout": 100,
                 "epochs": 4,
@@ -236,7 +236,8 @@ for _entry in (
                 "learning_rate": 1e-3,
                 "gamma": 0.9,
                 "hidden": [32],
-                "initial_deviation": 0.3,
+                "initial_deviation": 0.1,
+                "deviation_kept": 0.3,
             },
             "elbert-po": {"alpha": 10.0},
             "r-ppo": {"zeta": 1.0, "omega": 0.05, "penalty_form": "excess"},
@@ -262,7 +263,7 @@ for _entry in (
                 "learning_rate": 5e-3,
                 "gamma": 0.999,
                 "gae_lambda": 0.98,
-                "entropy_weight": 0.01,
+                "entropy_weight": 0.002,
                 "hidden": [32],
                 "extra_demand": 0.0,
             },
