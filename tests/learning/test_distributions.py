@@ -66,7 +66,7 @@ def test_real_numbers_are_normal_and_clipped_for_the_environment():
 
 @pytest.mark.parametrize("policy", ["mlp", "parts"])
 def test_real_numbers_start_in_the_middle_of_their_limits(policy):
-    """Where both are finite; red for a start at an end, which clipping would hide half of the actions behind."""
+    """Where there are two. From a start at an end, clipping would hide half of the actions."""
     high = np.asarray([[1.0, 4.0, np.inf]] * 2, np.float32)
     low = np.asarray([[0.0, 2.0, 5.0]] * 2, np.float32)
     d = distribution_for(gymnasium.spaces.Box(low, high, dtype=np.float32))
@@ -85,6 +85,29 @@ def test_limits_around_zero_start_at_zero():
     d = distribution_for(gymnasium.spaces.Box(-3.0, 3.0, (4,), np.float32))
     assert isinstance(d, Gaussian)
     assert d.start.tobytes() == np.zeros(4, np.float32).tobytes()
+    largest = distribution_for(gymnasium.spaces.Box(0.0, np.finfo(np.float32).max, (1,), np.float32))
+    assert isinstance(largest, Gaussian)
+    assert largest.start.tolist() == [0.0], "the largest float32 stands for no limit"
+
+
+SPACES = {
+    "choices": gymnasium.spaces.MultiDiscrete([3, 2]),
+    "real numbers": gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32),
+}
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_divergence_is_the_mean_of_the_difference_of_log_probabilities(space):
+    """KL(p || q) = E_p[log p - log q], and 0 of a distribution from itself."""
+    d = distribution_for(SPACES[space])
+    size = d.size * (2 if d.learns_deviation else 1)
+    p, q = jax.random.normal(jax.random.key(0), (2, size)) * 0.5
+    several = jnp.broadcast_to(p[None], (40_000, size))
+    action = d.sample(several, d.noise(jax.random.key(1), (40_000,)))
+    difference = d.log_prob(several, action) - d.log_prob(jnp.broadcast_to(q[None], several.shape), action)
+    error = float(jnp.std(difference)) / 200
+    assert float(d.divergence(p, q)) == pytest.approx(float(jnp.mean(difference)), abs=4 * error)
+    assert float(d.divergence(p, p)) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_other_spaces_are_refused():

@@ -20,6 +20,9 @@ from elbert.errors import InvalidInputError
 from elbert.learning.subsets import Subset
 
 
+NO_LIMIT = 1e6  # from here on, a limit of an action stands for none: many boxes end at the largest float32
+
+
 @dataclass(frozen=True)
 class Categorical:
     """One or several independent choices: p = softmax(numbers) of each, the numbers of all one after the other."""
@@ -110,9 +113,9 @@ class Gaussian:
 
     @property
     def start(self) -> np.ndarray[Any, Any]:
-        """Where means start: in the middle between two finite limits, else at 0.   [n]"""
+        """Where means start: in the middle between two limits, else at 0.   [n]"""
         low, high = np.asarray(self.low), np.asarray(self.high)
-        bounded = np.isfinite(low) & np.isfinite(high)
+        bounded = np.maximum(np.abs(low), np.abs(high)) < NO_LIMIT
         return np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0).astype(np.float32)
 
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
