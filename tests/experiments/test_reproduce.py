@@ -329,6 +329,7 @@ def test_the_benchmark_is_every_method_in_every_world_at_every_limit():
     assert short.request.settings.steps == usual.request.settings.steps // 10
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_the_benchmark_end_to_end(tmp_path, preset, monkeypatch):
     """Two methods in lending: rewards beside the exact optimum, verdicts, and every notion for the same policy."""

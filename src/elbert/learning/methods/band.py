@@ -43,7 +43,7 @@ class Band(Limited):
 
     name: ClassVar[str] = "band"
 
-    side_rate: Annotated[float, Setting("step size of the multipliers", low=0, open_low=True)] = 0.05
+    side_rate: Annotated[float, Setting("step size of the multipliers", low=0, open_low=True)] = 0.1
     stiffness: Annotated[float, Setting("what a violation of the size of the limit adds to a multiplier", low=0)] = 0.5
     rho_rate: Annotated[float, Setting("step size of the band's beginning, in limits", low=0, open_low=True)] = 0.1
 
