@@ -2,11 +2,12 @@
 
 import os
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 
 class Totals(NamedTuple):
@@ -16,15 +17,16 @@ class Totals(NamedTuple):
     supply: np.ndarray  # [episodes, criteria, groups]
     demand: np.ndarray  # [episodes, criteria, groups]
     steps: int
+    states: Any  # [episodes, ...] at the end
 
 
-LONG: dict[str, int | bool] = {"xla_backend_optimization_level": 3}
+LONG: dict[str, int | bool] = {"xla_backend_optimization_level": 1}
 """Millions of steps: here code that runs fast is worth its compilation, unlike in the other tests."""
 if "xla_cpu_use_fusion_emitters" in os.environ.get("XLA_FLAGS", ""):
     LONG["xla_cpu_use_fusion_emitters"] = True
 
 
-@partial(jax.jit, static_argnames=("policy", "episodes", "steps"), compiler_options=LONG)
+@partial(jax.jit, static_argnames=("episodes", "steps"), compiler_options=LONG)
 def _chunk(world, policy, key, episodes, steps):
     key_reset, key_course = jax.random.split(key)
 
@@ -39,16 +41,19 @@ def _chunk(world, policy, key, episodes, steps):
     states, observations = jax.vmap(world.reset)(jax.random.split(key_reset, episodes))
     shape = (episodes, len(world.benefit.criteria), world.groups)
     sums = (jnp.zeros(episodes), jnp.zeros(shape), jnp.zeros(shape))
-    (_, _, sums), ended = jax.lax.scan(one_step, (states, observations, sums), jax.random.split(key_course, steps))
-    return sums, ended.any()
+    (states, _, sums), ended = jax.lax.scan(one_step, (states, observations, sums), jax.random.split(key_course, steps))
+    return sums, states, ended.any()
 
 
 def simulate(world, policy, *, episodes, seed=0):
-    """Totals of so many episodes of `world.horizon` steps. policy: (key, observation) -> action."""
-    steps = int(world.horizon)
-    (reward, supply, demand), ended = _chunk(world, policy, jax.random.key(seed), episodes, steps)
+    """Totals of so many episodes of `world.horizon` steps. policy: (key, observation) -> action.
+
+    Policies that differ only in the numbers of a `jax.tree_util.Partial` are compiled once.
+    """
+    steps, act = int(world.horizon), policy if isinstance(policy, Partial) else Partial(policy)
+    (reward, supply, demand), states, ended = _chunk(world, act, jax.random.key(seed), episodes, steps)
     assert not ended, "an episode terminated early: these totals would not be of whole episodes"
-    return Totals(np.asarray(reward, float), np.asarray(supply, float), np.asarray(demand, float), steps)
+    return Totals(np.asarray(reward, float), np.asarray(supply, float), np.asarray(demand, float), steps, states)
 
 
 def mean_and_error(values):

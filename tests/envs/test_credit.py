@@ -71,24 +71,24 @@ def test_a_loan_moves_one_person_by_the_stated_points_on_average():
     assert moved[0] @ points == pytest.approx(np.maximum(points - 150, 300), abs=1e-3)
     assert moved[1] @ points == pytest.approx(np.minimum(points + 75, 850), abs=1e-3)
     state, _ = world.reset(KEY)
+    mass_after = jax.jit(jax.vmap(lambda key, now, action: world.step(key, now, action)[0].mass, (0, None, None)))
+    keys = jax.random.split(KEY, 2000)
     for repays in (False, True):
         for score in (0, 60, 197):
             person = state._replace(group=jnp.asarray(1), score=jnp.asarray(score), repays=jnp.asarray(repays))
-            after = jax.vmap(lambda key, now=person: world.step(key, now, jnp.asarray(1))[0].mass)(
-                jax.random.split(KEY, 2000)
-            )
+            after = mass_after(keys, person, jnp.asarray(1))
             change = np.asarray(after) - np.asarray(state.mass)
             assert set(np.unique(change)) <= {-1.0, 0.0, 1.0}
             assert (change[:, [0, 2, 3]] == 0).all(), "only the applicant's own group"
             to = change[:, 1] + np.eye(198)[score]
             assert to.mean(axis=0) == pytest.approx(moved[int(repays), score], abs=0.05)
-            refused = world.step(KEY, person, jnp.asarray(0))[0].mass
+            refused = mass_after(keys, person, jnp.asarray(0))
             assert (np.asarray(refused) == np.asarray(state.mass)).all()
 
 
 def test_people_are_whole_and_as_the_distribution_says_on_average():
     world = Credit(people=500)
-    mass = np.asarray(jax.vmap(lambda key: world.reset(key)[0].mass)(jax.random.split(KEY, 4000)))
+    mass = np.asarray(jax.jit(jax.vmap(lambda key: world.reset(key)[0].mass))(jax.random.split(KEY, 4000)))
     sizes = np.asarray(world.sizes)
     assert sizes.tolist() == [383, 52, 42, 23]
     assert (mass.sum(axis=-1) == sizes).all()
@@ -156,7 +156,7 @@ def test_within_four_standard_errors_of_a_plain_implementation(everybody):
     ):
         (mean, error), (other, other_error) = mean_and_error(ours), mean_and_error(reference)
         assert (np.abs(mean - other) < 4 * np.hypot(error, other_error)).all()
-    ends = final_means(world, act, 400)
+    ends = np.asarray(jax.vmap(world.mean_scores)(totals.states), float)
     (mean, error), (other, other_error) = mean_and_error(ends), mean_and_error(theirs[3])
     assert (np.abs(mean - other) < 4 * np.hypot(error, other_error)).all()
     chances = np.ones((4, 198)) if everybody else accepting_from(world, lows)
@@ -165,25 +165,13 @@ def test_within_four_standard_errors_of_a_plain_implementation(everybody):
     assert (rates == 1).all() == everybody
 
 
-def final_means(world, act, episodes):
-    def episode(key):
-        def one_step(carry, now):
-            state, observation = carry
-            state, step = world.step(now, state, act(now, observation))
-            return (state, step.observation), None
-
-        (state, _), _ = jax.lax.scan(one_step, world.reset(key), jax.random.split(key, int(world.horizon)))
-        return world.mean_scores(state)
-
-    return np.asarray(jax.jit(jax.vmap(episode))(jax.random.split(KEY, episodes)), float)
-
-
 @pytest.mark.parametrize("kind", [Lending, Credit])
 @pytest.mark.parametrize("notion", ["equal-opportunity", "equalized-odds"])
 def test_selective_labels_show_nothing_of_the_refused(kind, notion):
     """Two courses that differ only in what refused applicants would have done. Red if any of it can be observed."""
     world, oracle = kind(labels="selective", notion=notion), kind(notion=notion)
 
+    @jax.jit
     def course(flip):
         def one_step(state, now):
             key, action = now
@@ -192,7 +180,7 @@ def test_selective_labels_show_nothing_of_the_refused(kind, notion):
             return state, (step.observation, oracle.observe(state), step.supply, step.demand)
 
         actions = jax.random.bernoulli(jax.random.key(3), 0.4, (300,)).astype(int)
-        return jax.jit(lambda: jax.lax.scan(one_step, world.reset(KEY)[0], (jax.random.split(KEY, 300), actions)))()
+        return jax.lax.scan(one_step, world.reset(KEY)[0], (jax.random.split(KEY, 300), actions))
 
     (usual, seen), (flipped, others) = course(False), course(True)
     np.testing.assert_array_equal(seen[0], others[0])

@@ -18,6 +18,13 @@ KEY = jax.random.key(0)
 
 def played(world, rule, episodes, seed=0):
     """(states after the last day [episodes, ...], supply and demand [episodes, regions]) under a rule."""
+    keys = jax.random.split(jax.random.key(seed), episodes)
+    return jax.tree.map(np.asarray, whole_episodes(world, rule, int(world.horizon), keys))
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def whole_episodes(world, rule, horizon, keys):
+    """Worlds with other numbers share a program."""
     act = get_rule(f"rule:patrol/{rule}").policy.make(world)
 
     def episode(key):
@@ -26,11 +33,11 @@ def played(world, rule, episodes, seed=0):
             state, step = world.step(for_step, state, act(for_action, state))
             return state, (step.supply[0], step.demand[0])
 
-        days = jax.random.split(key, int(world.horizon))
+        days = jax.random.split(key, horizon)
         state, (supply, demand) = jax.lax.scan(day, world.reset(key)[0], days)
         return state, supply.sum(axis=0), demand.sum(axis=0)
 
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(seed), episodes)))
+    return jax.vmap(episode)(keys)
 
 
 def shares(record):

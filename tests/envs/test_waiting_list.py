@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 from scipy import stats
 
 from elbert.envs import WaitingList, make_world
@@ -13,13 +14,22 @@ from tests.envs.simulation import mean_and_error, simulate
 
 MAY_RECEIVE = {"O": "O A B AB", "A": "A AB", "B": "B AB", "AB": "AB"}
 NAMES = list(MAY_RECEIVE)
+WEEKS, EPISODES = 60, 4000
+
+
+def by_scores(scores, waiting, key, observation):
+    """These scores, and so much for everybody who waits."""
+    return scores + waiting * observation[:4]
+
+
+def policy(scores, waiting=0.0):
+    return Partial(by_scores, jnp.asarray(scores), jnp.asarray(waiting))
+
+
 POLICIES = {
-    "identical": ((0.9, 0.6, 0.3, 0.1), lambda key, observation: jnp.asarray([0.9, 0.6, 0.3, 0.1])),
-    "AB first, nothing from others for A": (
-        (0.2, -1.0, 0.1, 2.0),
-        lambda key, observation: jnp.asarray([0.2, -1.0, 0.1, 2.0]),
-    ),
-    "longest": (None, lambda key, observation: observation[:4] / 1000),
+    "identical": ((0.9, 0.6, 0.3, 0.1), policy([0.9, 0.6, 0.3, 0.1])),
+    "AB first, nothing from others for A": ((0.2, -1.0, 0.1, 2.0), policy([0.2, -1.0, 0.1, 2.0])),
+    "longest": (None, policy([0.0, 0.0, 0.0, 0.0], 1 / 1000)),
 }
 
 
@@ -60,12 +70,12 @@ def plain_episode(rng, scores, weeks, start):
 def test_within_four_standard_errors_of_a_plain_implementation(name):
     """Red if organs, risks, arrivals or demand are another process, or the order of a week is another one."""
     scores, act = POLICIES[name]
-    weeks, start = 60, (5, 4, 2, 1)
+    start = (5, 4, 2, 1)
     rng = np.random.default_rng(3)
-    mean, error = mean_and_error(np.array([plain_episode(rng, scores, weeks, start) for _ in range(400)], float))
-    world = WaitingList(horizon=weeks, initial_list=start, demand="both")
-    totals = simulate(world, act, episodes=4000)
-    ours = np.concatenate([totals.reward[:, None], totals.supply[:, 0], totals.demand.reshape(4000, -1)], axis=1)
+    mean, error = mean_and_error(np.array([plain_episode(rng, scores, WEEKS, start) for _ in range(400)], float))
+    world = WaitingList(horizon=WEEKS, initial_list=start, demand="both")
+    totals = simulate(world, act, episodes=EPISODES)
+    ours = np.concatenate([totals.reward[:, None], totals.supply[:, 0], totals.demand.reshape(EPISODES, -1)], axis=1)
     found, our_error = mean_and_error(ours)
     assert (np.abs(found - mean) < 4 * np.sqrt(error**2 + our_error**2)).all(), (found, mean)
     assert (totals.supply[:, 0] == totals.supply[:, 1]).all()
@@ -129,10 +139,12 @@ def test_a_rule_like_the_historical_one_comes_near_the_observed_rates():
 
 def test_the_bounds_of_letting_people_die():
     """Without organs nobody is served; without risks nobody leaves."""
-    idle = simulate(make_world("waiting-list", organs=0, horizon=52), POLICIES["identical"][1], episodes=200)
+    organless = make_world("waiting-list", organs=0, horizon=WEEKS, demand="both")
+    idle = simulate(organless, POLICIES["identical"][1], episodes=EPISODES)
     assert idle.supply.sum() == 0
     assert idle.reward.mean() < -5
-    safe = simulate(make_world("waiting-list", deaths=0, withdrawals=0), POLICIES["identical"][1], episodes=20)
+    easy = make_world("waiting-list", deaths=0, withdrawals=0, horizon=WEEKS, demand="both")
+    safe = simulate(easy, POLICIES["identical"][1], episodes=EPISODES)
     assert (safe.reward == 0).all()
 
 
