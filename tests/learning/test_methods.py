@@ -109,11 +109,20 @@ def registered():
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_new_method_is_one_class(tmp_path, capsys):
-    """Registered, it trains by name in Python and on the command line, with its own setting, also in a grid."""
+def test_a_new_method_is_one_class():
+    """Registered, it trains by name, with its own setting, also in a grid."""
     agents = elbert.train_many(Probe(), method="cautious", seeds=[0], grid={"kappa": [0.0, 50.0]}, **SMALL)
     assert [agent.about.method_settings for agent in agents] == [{"kappa": 0.0}, {"kappa": 50.0}]
     assert not np.array_equal(*(agent.weights.actor.layers[0].weight for agent in agents))
+    with pytest.raises(InvalidInputError, match=r"kappa is -1. Give a number of at least 0: weight of group 1"):
+        elbert.train(Probe(), method="cautious", kappa=-1, **SMALL)
+    with pytest.raises(InvalidInputError, match="kappa has no effect with g-ppo"):
+        elbert.train(Probe(), method="g-ppo", kappa=1.0, **SMALL)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("registered")
+def test_a_new_method_trains_on_the_command_line(tmp_path):
     tokens = ["lending", "--method", "cautious", "--out", str(tmp_path / "run"), "--no-evaluate"]
     given = {"copies": 2, "rollout": 64, "minibatch": 64, "kappa": 2.5}
     app(
@@ -122,10 +131,6 @@ def test_a_new_method_is_one_class(tmp_path, capsys):
         result_action="return_value",
     )
     assert elbert.load(tmp_path / "run").about.method_settings == {"kappa": 2.5}
-    with pytest.raises(InvalidInputError, match=r"kappa is -1. Give a number of at least 0: weight of group 1"):
-        elbert.train(Probe(), method="cautious", kappa=-1, **SMALL)
-    with pytest.raises(InvalidInputError, match="kappa has no effect with g-ppo"):
-        elbert.train(Probe(), method="g-ppo", kappa=1.0, **SMALL)
 
 
 @pytest.mark.usefixtures("registered")

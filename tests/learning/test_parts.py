@@ -12,22 +12,24 @@ import numpy as np
 import pytest
 
 import elbert
-from elbert.envs import Attention, Infectious, Parts
+from elbert.envs import Attention, Infectious, Parts, make_world
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
-from elbert.learning import Settings, networks, part_networks
+from elbert.learning import Settings, Trainer, networks, part_networks
 from elbert.learning.distributions import distribution_for
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.part_actions import part_actions
 from elbert.learning.simulators import CompiledSimulator
 from elbert.learning.subsets import Subset
 from tests.envs.own import Clinic
-from tests.learning.tiny import Probe, trainer_of
+from tests.learning.tiny import Probe, configured, trainer_of
+from tests.parameters import slow_after
 
 TINY: dict[str, Any] = {"copies": 4, "rollout": 20, "minibatch": 40, "epochs": 2, "hidden": [6], "alpha": 1.0}
 TINY |= {"steps": 4 * 20 * 3, "policy": "parts", "progress": None}
 SMALL = {"copies": 16, "rollout": 32, "minibatch": 128, "hidden": [8], "epochs": 5, "steps": 16 * 32 * 40}
 RATES = np.asarray([8.0, 6.0, 4.0, 3.0])
+DOSES = {"doses": 3}
 
 
 def model_of(world, **settings):
@@ -47,8 +49,14 @@ def moments_of(size, key=5):
 
 
 def said(model, weights, moments, observation):
-    seen = model.normalised(moments, observation[None])
-    return np.asarray(model.policy(weights, seen))[0], np.asarray(model.scaled_values(weights, seen))[0]
+    """Compiled as a whole and anew each time, because tests change constants that are compiled in."""
+
+    @jax.jit
+    def both(weights, moments, observation):
+        seen = model.normalised(moments, observation[None])
+        return model.policy(weights, seen)[0], model.scaled_values(weights, seen)[0]
+
+    return tuple(map(np.asarray, both(weights, moments, observation)))
 
 
 def moved(moments, order):
@@ -115,12 +123,15 @@ def test_many_parts_in_several_goes_are_the_same(monkeypatch):
     model = model_of(Infectious(doses=2))
     weights, seen = loud(model), jax.random.uniform(jax.random.key(1), (7, 102))
 
-    def loss(weights):
-        return jnp.sum(model.policy(weights, seen) ** 2) + jnp.sum(model.scaled_values(weights, seen) ** 2)
+    def slopes():
+        def loss(weights):
+            return jnp.sum(model.policy(weights, seen) ** 2) + jnp.sum(model.scaled_values(weights, seen) ** 2)
 
-    at_once = jax.grad(loss)(weights)
+        return jax.tree.leaves(jax.jit(jax.grad(loss))(weights))
+
+    at_once = slopes()
     monkeypatch.setattr(networks, "PARTS_AT_ONCE", 100)
-    for one, other in zip(jax.tree.leaves(at_once), jax.tree.leaves(jax.grad(loss)(weights)), strict=True):
+    for one, other in zip(at_once, slopes(), strict=True):
         assert np.allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
@@ -128,9 +139,8 @@ def test_values_stay_the_same_when_their_scale_moves():
     model = model_of(Attention(initial_rates=RATES))
     weights, seen = loud(model), jax.random.uniform(jax.random.key(1), (1, 2, model.shape.observation))
     old, new = Scale(jnp.arange(9.0), jnp.full(9, 2.0)), Scale(jnp.full(9, -1.0), jnp.arange(1.0, 10.0))
-    before, after = (
-        model.values(w, scale, seen) for w, scale in ((weights, old), (model.rescaled(weights, old, new), new))
-    )
+    values = jax.jit(model.values)
+    before, after = (values(w, scale, seen) for w, scale in ((weights, old), (model.rescaled(weights, old, new), new)))
     assert np.allclose(before, after, atol=1e-3)
 
 
@@ -158,8 +168,20 @@ def test_one_network_for_everything_does_not_know_of_parts():
 
 @pytest.fixture(scope="module")
 def agent():
+    """One that has not learned anything yet."""
+    simulator = CompiledSimulator(make_world("infectious", **DOSES), "infectious", "infectious", DOSES)
+    settings, method = configured(**{name: value for name, value in TINY.items() if name != "progress"})
+    return Trainer(simulator, settings, method).agents()[0]
+
+
+@pytest.mark.slow
+def test_several_doses_are_learned_by_parts_under_a_limit():
     settings = {name: value for name, value in TINY.items() if name != "alpha"}
-    return elbert.train("infectious", world={"doses": 3}, max_bias=0.5, **settings)
+    trained = elbert.train("infectious", world=DOSES, max_bias=0.5, **settings)
+    assert trained.shape.parts == Infectious().parts
+    limit = trained.evaluate(8).limit
+    assert limit is not None
+    assert limit.max_bias == 0.5
 
 
 def test_an_agent_is_saved_and_loaded_with_its_parts(agent, tmp_path):
@@ -229,7 +251,7 @@ class Wards(Clinic):
         return np.asarray([self.time, *self.waiting], np.float32)
 
 
-@pytest.mark.parametrize("group", [[0, 1, 2], None])
+@pytest.mark.parametrize("group", slow_after(1, [[0, 1, 2], None]))
 def test_an_environment_of_the_users_own_with_parts_is_learned(group, tmp_path):
     def make():
         env = gymnasium.wrappers.TimeLimit(Wards(), 5)
@@ -270,6 +292,7 @@ def test_what_does_not_fit_is_refused_with_what_to_do(env, settings, says):
         elbert.train(env, **(TINY | settings))
 
 
+@pytest.mark.slow
 def test_one_network_learns_where_parts_do_not_fit():
     trained = elbert.train(with_parts(Parts([[1], [2], [9]])), **(TINY | {"policy": "mlp"}))
     assert trained.shape.parts is None
@@ -305,10 +328,16 @@ def test_how_parts_make_up_actions(space, chosen, expected):
         return
     assert part_actions(parts, fitted.distribution) == fitted, "fitting twice changes nothing"
     model = Model(Settings.of({"policy": "parts"}), Shape(3, distribution_for(space), ("rate",), 2, parts))
-    numbers = model.policy(model.init(jax.random.key(0)), jnp.ones((2, 3)))
     d = model.distribution
-    action = d.sample(numbers, d.noise(jax.random.key(1), (2,)))
-    assert d.log_prob(numbers, action).shape == (2,)
+
+    @jax.jit
+    def drawn(weights, key):
+        numbers = model.policy(weights, jnp.ones((2, 3)))
+        action = d.sample(numbers, d.noise(key, (2,)))
+        return action, d.log_prob(numbers, action)
+
+    action, log_prob = drawn(model.init(jax.random.key(0)), jax.random.key(1))
+    assert log_prob.shape == (2,)
     assert all(space.contains(np.asarray(one, space.dtype)) for one in np.asarray(d.to_env(action)))
 
 

@@ -1,5 +1,6 @@
 """Training with what only a simulator knows: a critic of the state, means of what a step brings, noise that falls."""
 
+import functools
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from elbert.errors import InvalidInputError
 from elbert.learning.networks import Moments
 from elbert.learning.trees import to_arrays
 from tests.learning.tiny import Probe, ProbeEnv, Tiny, trainer_of
+from tests.parameters import slow_after
 
 SMALL: dict[str, Any] = {"copies": 4, "rollout": 10, "minibatch": 20, "epochs": 2, "hidden": [6], "steps": 4 * 10 * 3}
 KNOWING = {"critic_sees": "state", "signals": "means"}
@@ -22,7 +24,9 @@ def attention():
     return Attention(initial_rates=(4.0, 2.0), units=3, horizon=10)
 
 
+@functools.cache
 def learned(**settings):
+    """A training that has ended; nothing in these tests changes it."""
     trainer = trainer_of(attention(), **SMALL, alpha=10.0, **settings)
     list(trainer)
     return trainer
@@ -33,17 +37,23 @@ def same(one, other):
     return all(a.shape == b.shape and np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("given", [{"critic_sees": "state"}, {"signals": "means"}, {"deviation_kept": 0.5}], ids=str)
+@pytest.mark.parametrize(
+    "given", slow_after(2, [{"critic_sees": "state"}, {"signals": "means"}, {"deviation_kept": 0.5}]), ids=str
+)
 def test_each_setting_changes_the_policy(given):
-    assert not same(learned().state.weights.actor, learned(**given).state.weights.actor) or not same(
-        learned().state.weights.log_std, learned(**given).state.weights.log_std
-    )
+    usual, other = learned().state.weights, learned(**given).state.weights
+    assert not same(usual.actor, other.actor) or not same(usual.log_std, other.log_std)
 
 
 def test_auto_takes_what_a_world_knows():
+    auto = trainer_of(attention(), **SMALL, alpha=10.0, critic_sees="auto", signals="auto")
+    assert (auto.settings.signals, auto.learner.shape.state) == ("means", 5)
+
+
+@pytest.mark.slow
+def test_auto_trains_as_if_one_had_asked_for_it():
     auto, told = learned(critic_sees="auto", signals="auto"), learned(**KNOWING)
     assert same(auto.state.weights, told.state.weights)
-    assert (auto.settings.signals, auto.learner.shape.state) == ("means", 5)
 
 
 def test_auto_takes_what_happened_where_nothing_else_is_known():
@@ -128,12 +138,20 @@ def test_environments_on_the_host_show_no_state():
         elbert.train(ProbeEnv(), critic_sees="state", alpha=1.0, progress=None, **SMALL)
 
 
+def parts_with_auto():
+    return trainer_of(attention(), **SMALL, alpha=1.0, policy="parts", critic_sees="auto", signals="auto")
+
+
 def test_parts_with_auto_score_the_observation():
-    trainer = trainer_of(attention(), **SMALL, alpha=1.0, policy="parts", critic_sees="auto", signals="auto")
-    assert trainer.learner.shape.state == 0
-    trainer.step()
+    assert parts_with_auto().learner.shape.state == 0
 
 
+@pytest.mark.slow
+def test_parts_with_auto_train():
+    parts_with_auto().step()
+
+
+@pytest.mark.slow
 def test_seeds_side_by_side_are_single_runs():
     lending = Lending(horizon=10)
     both, alone = (trainer_of(lending, **SMALL, alpha=1.0, seeds=seeds, **KNOWING) for seeds in ((0, 1), (1,)))

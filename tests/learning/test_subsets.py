@@ -37,7 +37,7 @@ def rows_of(count, draws, nobody):
 @pytest.mark.parametrize(("draws", "nobody"), [(2, True), (3, True), (5, True), (2, False), (3, False)])
 def test_probabilities_are_those_of_one_draw_after_the_other(draws, nobody):
     d, scores, rows = subset(3, draws, nobody), SCORES[: 3 + nobody], rows_of(3, draws, nobody)
-    log_p = d.log_prob(jnp.tile(scores, (len(rows), 1)), jnp.asarray(rows))
+    log_p = jax.jit(d.log_prob)(jnp.tile(scores, (len(rows), 1)), jnp.asarray(rows))
     assert np.allclose(np.exp(log_p), [by_hand(scores, row, 3) for row in rows], atol=1e-6)
     assert float(np.exp(log_p).sum()) == pytest.approx(1, abs=1e-5), "these are all actions that there are"
 
@@ -45,7 +45,9 @@ def test_probabilities_are_those_of_one_draw_after_the_other(draws, nobody):
 @pytest.mark.parametrize(("draws", "nobody"), [(2, True), (4, True), (2, False)])
 def test_samples_follow_the_probabilities(draws, nobody):
     d, scores, many = subset(3, draws, nobody), SCORES[: 3 + nobody], 100_000
-    drawn = np.asarray(d.sample(jnp.tile(scores, (many, 1)), d.noise(jax.random.key(0), (many,))))
+    drawn = np.asarray(
+        jax.jit(lambda key: d.sample(jnp.tile(scores, (many, 1)), d.noise(key, (many,))))(jax.random.key(0))
+    )
     seen, counts = np.unique(drawn, axis=0, return_counts=True)
     expected = {row: by_hand(scores, row, 3) for row in rows_of(3, draws, nobody)}
     assert {tuple(map(int, row)) for row in seen} <= set(expected), "no part is drawn twice"
@@ -64,14 +66,14 @@ def test_a_part_that_takes_nearly_all_weight_does_not_cancel_the_others():
     """Subtracted from the sum, it would leave 0 in float32, and the second draw would have probability NaN."""
     d = subset(3, 2, True)
     scores = jnp.asarray([40.0, 0.0, 0.0, 0.0])
-    value, slope = jax.value_and_grad(lambda s: d.log_prob(s, jnp.asarray([0, 1])))(scores)
+    value, slope = jax.jit(jax.value_and_grad(lambda s: d.log_prob(s, jnp.asarray([0, 1]))))(scores)
     assert float(value) == pytest.approx(-np.log(3), abs=1e-5)
     assert np.isfinite(slope).all()
 
 
 def test_the_gradient_is_that_of_the_definition():
     d, action = subset(3, 5, True), jnp.asarray([3, 2, 3, 0, 3])
-    slope = jax.grad(lambda s: d.log_prob(s, action))(jnp.asarray(SCORES))
+    slope = jax.jit(jax.grad(lambda s: d.log_prob(s, action)))(jnp.asarray(SCORES))
 
     def plain(scores):
         left, total = jnp.ones(4), jnp.zeros(())
@@ -80,7 +82,7 @@ def test_the_gradient_is_that_of_the_definition():
             left = left if choice == 3 else left.at[choice].set(0.0)
         return total
 
-    assert np.allclose(slope, jax.grad(plain)(jnp.asarray(SCORES)), atol=1e-5)
+    assert np.allclose(slope, jax.jit(jax.grad(plain))(jnp.asarray(SCORES)), atol=1e-5)
 
 
 def test_entropy_and_description_are_those_of_the_first_draw():

@@ -19,7 +19,7 @@ from tests.experiments.small_runs import TINY
 from tests.learning.tiny import Probe, ProbeEnv, trainer_of
 from tests.parameters import slow_after
 
-NAMES = sorted(ENTRIES, key=lambda name: name in ("infectious", "attention"))  # the same code as harder ones
+NAMES = sorted(ENTRIES, key=lambda name: name not in ("lending", "attention-harder"))  # choices, and real numbers
 
 SMALL = {"copies": 4, "rollout": 8, "minibatch": 8, "hidden": (4,), "epochs": 1}
 
@@ -45,12 +45,10 @@ def random_actions(world):
 
 @pytest.fixture(scope="module")
 def agent():
-    trainer = trainer_of(Probe(horizon=8), **SMALL)
-    trainer.step()
-    return trainer.agents()[0].replaced(env=Probe(horizon=8))
+    return trainer_of(Probe(horizon=8), **SMALL).agents()[0].replaced(env=Probe(horizon=8))
 
 
-@pytest.mark.parametrize("name", slow_after(len(ENTRIES) - 2, NAMES))
+@pytest.mark.parametrize("name", slow_after(2, NAMES))
 def test_a_trace_is_what_a_plain_loop_over_the_world_gives(name):
     """Red if the scan shifts actions, states or signals by a step, or draws other keys than (seed, time)."""
     world = make_world(name, horizon=6)

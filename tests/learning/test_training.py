@@ -356,7 +356,7 @@ def test_a_penalty_of_ones_own_trains():
 
 
 def test_a_policy_acts_on_numbers_only():
-    agent = elbert.train(Probe(), method="g-ppo", **(SMALL | {"steps": 512}))
+    agent = trainer_of(Probe(), "g-ppo", **SMALL).agents()[0]
     for observation in ([np.nan, 0.0], [np.inf, 0.0]):
         with pytest.raises(InvalidInputError, match="infinite numbers or NaN"):
             agent.predict(observation)
