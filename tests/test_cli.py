@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, how it refuses."""
 
+import io
 import json
 import os
 import subprocess
@@ -7,16 +8,18 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+from rich.console import Console
 
+from elbert.envs import ENTRIES, describe
 from elbert.errors import InvalidInputError
 from elbert.experiments.environment_from import environment_from
 from elbert.gym_ids import IDS
+from elbert.report.pages import worlds_page
 from tests.command_line import cli as run
-from tests.command_line import cli_apart
 
 
 def test_temporal_prints_the_table_and_writes_everything(tmp_path):
-    done = cli_apart("reproduce", "temporal", "--out", str(tmp_path / "out"))
+    done = run("reproduce", "temporal", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     assert "long-term bias (total approved / total applicants)        0.9802        0.9802" in done.stdout
     assert "sum of step-wise differences (Wen 2021, Chi 2022)         0.0000        0.9900" in done.stdout
@@ -55,16 +58,11 @@ def test_envs_lists_what_there_is():
 
 
 def test_names_and_ids_are_whole_on_a_narrow_terminal():
-    code = (
-        "from rich.console import Console\n"
-        "from elbert.envs import ENTRIES, describe\n"
-        "from elbert.report.pages import worlds_page\n"
-        "Console(width=80).print(worlds_page([describe(entry) for entry in ENTRIES.values()]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "\u2026" not in done.stdout
+    shown = io.StringIO()
+    Console(width=80, file=shown).print(worlds_page([describe(entry) for entry in ENTRIES.values()]))
+    assert "\u2026" not in shown.getvalue()
     for word in ("groups", "horizon", "infectious-harder", "attention-harder"):
-        assert word in done.stdout
+        assert word in shown.getvalue()
 
 
 def test_envs_describes_one_with_its_parameters():

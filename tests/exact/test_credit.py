@@ -82,7 +82,7 @@ def test_lists_of_next_scores_give_what_whole_tables_give(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", slow_after(2, ["profit", "best-0.05", "one-threshold", "equal-opportunity", "thresholds-600-650-650-600"])
+    "name", slow_after(1, ["best-0.05", "profit", "one-threshold", "equal-opportunity", "thresholds-600-650-650-600"])
 )
 def test_simulated_credit_agrees_with_the_population_and_stays_under_the_frontier(name):
     """Few people, whose scores move far; bins of 50 points keep it quick."""

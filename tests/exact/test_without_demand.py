@@ -66,7 +66,15 @@ def test_a_flat_maximum_takes_few_boxes():
 
 
 @pytest.mark.parametrize(
-    ("seed", "shape"), [(23, {"silence": 0.45}), (20, {"silence": 0.3, "moves": "fixed"}), (1, {"silence": 0.3})]
+    ("seed", "shape"),
+    slow_after(
+        1,
+        [
+            pytest.param(23, {"silence": 0.45}, id="23"),
+            pytest.param(20, {"silence": 0.3, "moves": "fixed"}, id="20"),
+            pytest.param(1, {"silence": 0.3}, id="1"),
+        ],
+    ),
 )
 def test_the_smallest_limit_that_is_told_is_tight(seed, shape):
     """Red if the search for it gives up soon: then the number is too large, by a third with the first seed."""
