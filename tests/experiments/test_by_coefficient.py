@@ -1,5 +1,6 @@
 """A run of several coefficients is read by coefficient: by every command, over seeds, with one picture."""
 
+import csv
 import json
 import shutil
 from typing import Any
@@ -12,7 +13,7 @@ from elbert.cli_arguments import grid_from
 from elbert.errors import InvalidInputError
 from elbert.experiments.by_coefficient import by_coefficient, evaluate_by_coefficient
 from elbert.experiments.compare import compare
-from elbert.experiments.evaluate import Conditions
+from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.run_folder import RunFolder, coefficients_text, find_runs
 from elbert.report.pages import coefficients_page, runs_page
 from elbert.tables import as_text
@@ -56,6 +57,17 @@ def test_one_agent_of_a_sweep_is_loaded_by_its_place(sweep, tmp_path):
         shutil.copy(agent, tmp_path)
     with pytest.raises(InvalidInputError, match=r"of the seeds 4, 7, 4, 7, 4, 7. Say which one"):
         elbert.load(tmp_path)
+
+
+def test_a_grid_in_a_folder_is_told_apart(sweep):
+    alphas = [1e3, 1e3, 10, 10, 2e5, 2e5]
+    assert [elbert.load(sweep, member=i).about.method_settings["alpha"] for i in range(6)] == alphas
+    with pytest.raises(InvalidInputError, match="Say which one"):
+        elbert.load(sweep, seed=4)
+    with pytest.raises(InvalidInputError, match="trained with different coefficients"):
+        evaluate_policy(RunFolder(sweep))
+    rows = csv.DictReader((sweep / "metrics.csv").read_text().splitlines())
+    assert [float(row["alpha"]) for row in rows] == alphas * 2
 
 
 def test_one_coefficient_is_no_sweep(whole):

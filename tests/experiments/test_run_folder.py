@@ -298,17 +298,3 @@ def test_several_criteria_over_seeds():
         assert part.bias.estimate == pytest.approx(np.mean([e.report.criteria[c].bias.estimate for e in each]))
         assert 0 <= low <= part.bias.estimate <= high
     assert result.worst.bias.estimate == max(part.bias.estimate for part in result.criteria)
-
-
-def test_a_grid_in_a_folder_is_told_apart(tmp_path):
-    out = tmp_path / "grid"
-    elbert.train_many(
-        "lending", seeds=1, grid={"alpha": [1.0, 9.0]}, world=WORLD, out=out, **(TINY | {"steps": 4 * 64})
-    )
-    assert [elbert.load(out, member=i).about.method_settings["alpha"] for i in range(2)] == [1.0, 9.0]
-    with pytest.raises(InvalidInputError, match="Say which one"):
-        elbert.load(out, seed=0)
-    with pytest.raises(InvalidInputError, match="trained with different coefficients"):
-        evaluate_policy(RunFolder(out))
-    rows = list(csv.DictReader((out / "metrics.csv").read_text().splitlines()))
-    assert [row["alpha"] for row in rows] == ["1.0", "9.0"]

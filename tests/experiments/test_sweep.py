@@ -69,6 +69,7 @@ def test_a_row_is_a_mean_over_its_seeds(study):
     assert not study.failed
 
 
+@pytest.mark.slow
 def test_seeds_of_one_row_may_lie_in_several_runs(study, tmp_path):
     """The same policies from runs of one seed each; their evaluations are those of other episodes."""
     plan = plan_from({"title": "apart", "side_by_side": 1, "grid": {**GRIDS[0], "alpha": 1.0, "seeds": 2}})
@@ -134,27 +135,37 @@ def test_what_fails_is_named_and_the_exit_code_is_1(tmp_path, monkeypatch):
         assert "1 training failed; the others are done." in ended.stderr
 
 
-def test_the_command_lists_and_does(tmp_path):
+@pytest.fixture
+def two(tmp_path):
+    """The file of a plan."""
     plan = tmp_path / "study.toml"
     entries = {"seeds": 1, **SMALL, "alpha": [1.0, 5.0]}
     text = "".join(f"{name} = {value}\n" for name, value in entries.items())
     plan.write_text(f'title = "Two"\n[[grid]]\nenv = "elbert/Infectious-v0"\n{text}')
-    listed = cli("sweep", plan, "--list", cwd=tmp_path)
+    return plan
+
+
+def test_the_command_lists(two, tmp_path):
+    listed = cli("sweep", two, "--list", cwd=tmp_path)
     assert listed.returncode == 0
     assert "Trainings: 1, of which 0 are done. Policies: 2. Rows of the table: 2." in listed.stdout
     assert not (tmp_path / "Two").exists()
-    done = cli("sweep", plan, cwd=tmp_path)
+    wrong = cli("sweep", tmp_path / "none.toml")
+    assert wrong.returncode == 2
+    assert "Cannot read" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_the_command_does(two, tmp_path):
+    done = cli("sweep", two, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "2 of 2 policies are done" in done.stdout
     assert (tmp_path / "Two" / "sweep.html").exists()
-    again = cli("sweep", plan, "--json", cwd=tmp_path)
+    again = cli("sweep", two, "--json", cwd=tmp_path)
     assert [row["alpha"] for row in json.loads(again.stdout)["rows"]] == [1.0, 5.0]
     page = cli("report", tmp_path / "Two", "--out", tmp_path / "page.html")
     assert page.returncode == 0, page.stderr
     assert "2 of 2 rows are done" in page.stdout
-    wrong = cli("sweep", tmp_path / "none.toml")
-    assert wrong.returncode == 2
-    assert "Cannot read" in wrong.stderr
 
 
 def test_pages_of_plans():

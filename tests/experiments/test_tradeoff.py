@@ -188,6 +188,7 @@ def short_probe():
     return ProbeEnv(horizon=4)
 
 
+@pytest.mark.slow
 def test_a_users_environment_is_trained_one_policy_at_a_time(tmp_path):
     told = []
     ask: dict[str, Any] = {"max_bias": [0.2, None], "seeds": 2, "out": tmp_path, **SMALL, "copies": 2, "steps": 128}
