@@ -296,7 +296,7 @@ for _entry in (
             "a-ppo": {"beta_1": 0.1, "beta_2": 0.1, "omega": 0.05},
         },
         evaluation={"episodes": 256, "horizon": 520},
-        judging={"demand": "both"},
+        judging={"counted": "both"},
         scene="elbert.report.world_scenes:waiting_list_scene",
     ),
 ):

@@ -71,7 +71,7 @@ class WaitingListState(NamedTuple):
     time: jax.Array  # []
 
 
-class WaitingList(World, static=("demand",)):
+class WaitingList(World, static=("demand", "counted")):
     """The waiting-list world. The action is a score for each blood group; `allocate` gives the organs of a week."""
 
     group_names = BLOOD_GROUPS
@@ -84,6 +84,7 @@ class WaitingList(World, static=("demand",)):
     initial_list: jax.Array  # [groups]
     horizon: jax.Array  # []
     demand: Demand
+    counted: Demand  # what `benefit` counts; `demand` is what is observed
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class WaitingList(World, static=("demand",)):
         donors: Annotated[Numbers, "share of the organs by donors' blood group (ours)"] = DONORS,
         initial_list: Annotated[Numbers, "people on the list at reset, whole numbers"] = (26, 14, 6, 2),
         demand: Annotated[Demand, "due: people listed, person-years waited, or both"] = "people",
+        counted: Annotated[Demand | None, "due in results, if it is not what is observed; as demand"] = None,
         horizon: Annotated[Number, "weeks per episode"] = 520,
     ) -> None:
         """Rates of 815 people listed for a liver by default; `elbert envs waiting-list` explains every parameter."""
@@ -113,9 +115,10 @@ class WaitingList(World, static=("demand",)):
         if has_values(self.initial_list) and (self.initial_list != np.round(self.initial_list)).any():
             raise InvalidInputError(f"initial_list is {np.asarray(self.initial_list).tolist()}. Give {need}.")
         self.horizon = as_count(horizon, "horizon", "weeks")
-        if demand not in get_args(Demand):
-            raise unknown_name("demand", demand, get_args(Demand))
-        self.demand = demand
+        for kind in (demand, demand if counted is None else counted):
+            if kind not in get_args(Demand):
+                raise unknown_name("demand", kind, get_args(Demand))
+        self.demand, self.counted = demand, demand if counted is None else counted
         if has_values(self.initial_list, self.arrivals, self.organs, self.horizon):
             years = float(self.horizon) / WEEKS
             most = max(float(np.max(self.initial_list + self.arrivals * years)), float(self.organs) * years)
@@ -133,12 +136,12 @@ class WaitingList(World, static=("demand",)):
     @property
     def benefit(self) -> Notion:
         """Transplants over people listed, over person-years waited, or both."""
-        return NOTIONS_OF_DEMAND[self.demand]
+        return NOTIONS_OF_DEMAND[self.counted]
 
     @property
     def observation_space(self) -> gymnasium.spaces.Box:
         """People waiting, and the running rates criterion by criterion."""
-        size = self.groups * (1 + len(self.benefit.criteria))
+        size = self.groups * (1 + len(NOTIONS_OF_DEMAND[self.demand].criteria))
         return gymnasium.spaces.Box(0.0, np.inf, (size,), np.float32)
 
     @property
@@ -149,7 +152,7 @@ class WaitingList(World, static=("demand",)):
     @property
     def parts(self) -> Parts:
         """The blood groups, each with its list and its running rates."""
-        observed = np.arange(self.groups * (1 + len(self.benefit.criteria))).reshape(-1, self.groups).T
+        observed = np.arange(self.observation_space.shape[0]).reshape(-1, self.groups).T
         fits = [FITS @ np.asarray(self.donors), FITS.T @ np.asarray(self.donors)]
         known = np.stack([*(np.asarray(x) for x in (self.arrivals, self.deaths, self.withdrawals)), *fits], axis=1)
         return Parts(observed, features=known, group=np.arange(self.groups))
@@ -187,14 +190,14 @@ class WaitingList(World, static=("demand",)):
             time=state.time + 1,
         )
         people = arrivals + jnp.where(state.time == 0, state.listed, 0.0)
-        demand = self._chosen(people, state.waiting / WEEKS)
+        demand = _chosen(self.counted, people, state.waiting / WEEKS)
         supply = jnp.broadcast_to(transplants, demand.shape)
         never, truncated = jnp.zeros((), bool), self.is_truncated(after.time)
         return after, TimeStep(self.observe(after), -jnp.sum(deaths), supply, demand, never, truncated)
 
     def observe(self, state: WaitingListState) -> jax.Array:
         """[groups * (1 + criteria)]: people waiting, and transplants over demand so far; 0 without demand."""
-        demand = self._chosen(state.listed, state.person_weeks / WEEKS)
+        demand = _chosen(self.demand, state.listed, state.person_weeks / WEEKS)
         rates = jnp.where(demand > 0, state.transplants[None] / jnp.where(demand > 0, demand, 1.0), 0.0)
         return jnp.concatenate([state.waiting, rates.reshape(-1)])
 
@@ -224,6 +227,7 @@ class WaitingList(World, static=("demand",)):
         leave = -jnp.expm1(-both / WEEKS) / jnp.where(both > 0, both, 1.0)
         return leave * self.deaths, leave * self.withdrawals
 
-    def _chosen(self, people: jax.Array, years: jax.Array) -> jax.Array:
-        """What the demand counts, of both.   [groups], [groups] -> [criteria, groups]"""
-        return jnp.stack({"people": [people], "person-years": [years], "both": [people, years]}[self.demand])
+
+def _chosen(demand: Demand, people: jax.Array, years: jax.Array) -> jax.Array:
+    """What a demand counts, of both.   [groups], [groups] -> [criteria, groups]"""
+    return jnp.stack({"people": [people], "person-years": [years], "both": [people, years]}[demand])

@@ -102,7 +102,7 @@ class FluidProgram:
             waiting, deaths, supply = waiting + listed, deaths + die[:, None] * remaining, supply + into @ given
             before = after
         people = np.outer(as_written(world.initial_list) + weeks * arrivals, one)
-        due = {"people": [people], "person-years": [waiting / WEEKS], "both": [people, waiting / WEEKS]}[world.demand]
+        due = {"people": [people], "person-years": [waiting / WEEKS], "both": [people, waiting / WEEKS]}[world.counted]
         self.equal: Any = csr_array(np.concatenate(equal))
         self.most: Any = csr_array(np.concatenate(most))
         self.reward, self.supply, self.demand = -deaths.sum(axis=0), np.tile(supply, (len(due), 1)), np.concatenate(due)

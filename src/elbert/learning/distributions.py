@@ -19,7 +19,6 @@ import numpy as np
 from elbert.errors import InvalidInputError
 from elbert.learning.subsets import Subset
 
-
 NO_LIMIT = 1e6  # from here on, a limit of an action stands for none: many boxes end at the largest float32
 
 

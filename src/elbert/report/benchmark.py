@@ -76,8 +76,8 @@ def benchmark_notes(outcome: BenchmarkOutcome) -> list[str]:
         "networks, rollouts and steps. Evaluated in fresh episodes with sampled actions; intervals over "
         f"{over}. Best possible: the most reward that any policy within the limit can expect, or a bound (<=) that "
         "none exceeds; empty where neither is known. The limit is confirmed or refuted at 95 %, by the seed that keeps "
-        "it least; policies that were not trained for a limit are judged by the interval of their bias. Seconds: time of "
-        "training, all seeds together.",
+        "it least; policies that were not trained for a limit are judged by the interval of their bias. Seconds: time "
+        "of training, all seeds together.",
         "Return-gap is given the limit for the gap of returns, a different notion; R-PPO and A-PPO punish what exceeds "
         "the limit, with the preset's coefficients; G-PPO knows no limit. A method that looks bad here may do better "
         "with settings that nobody tried, and a simulator's groups and labels are right by construction: those of data "
