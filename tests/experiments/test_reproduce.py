@@ -219,6 +219,7 @@ def test_the_pipeline_end_to_end_and_what_is_done_is_not_done_again(preset, tmp_
     assert not found.failed
     written = {path.name for path in write_reproduction(found, out)}
     assert written >= {"main.md", "main.json", "main.png", "main.svg", "supply-demand.svg", "reproduction.md"}
+    assert "](main.png)\n" in (out / "main.md").read_text(), "a picture, not its text"
     assert written >= {"temporal.md", "temporal.png"}
     for path in out.glob("*.svg"):
         assert ET.parse(path).getroot().tag.endswith("svg")  # noqa: S314  (our own file)
@@ -324,9 +325,10 @@ def test_the_benchmark_is_every_method_in_every_world_at_every_limit():
     assert len(alone) == len(ENTRIES), "what knows no limit is trained once"
     assert "benchmark" not in {each.name for each in plans_for([], preset="fast", seeds=1)}, "it is asked for by name"
     (quick,) = plans_for(["benchmark"], preset="fast", seeds=1, quick=True)
-    usual = next(job for job in plan.jobs if job.env == "lending")
-    short = next(job for job in quick.jobs if job.env == "lending")
-    assert short.request.settings.steps == usual.request.settings.steps // 10
+    for env, part in (("attention-harder", 10), ("lending", 250 / 30)):  # of lending, 30 of 250 rollouts
+        usual = next(job for job in plan.jobs if job.env == env)
+        short = next(job for job in quick.jobs if job.env == env)
+        assert short.request.settings.steps == usual.request.settings.steps / part
 
 
 @pytest.mark.slow

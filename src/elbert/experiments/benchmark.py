@@ -29,7 +29,8 @@ METHODS: Mapping[str, str | None] = dict.fromkeys(LIMITED, "max_bias") | {  # wi
 }
 QUICK_METHODS = (*LIMITED, "g-ppo")
 QUICK_LIMITS = LIMITS[1:]
-QUICK_PART = 0.1  # of the preset's steps
+QUICK_PART = 0.1  # of the preset's steps, ...
+QUICK_ROLLOUTS = 30  # ... but no fewer than this many rollouts: multipliers need some to move at all
 WORLDS = (
     *("lending", "infectious", "infectious-harder", "attention", "attention-harder"),
     *("credit", "waiting-list", "patrol", "admission"),
@@ -76,7 +77,7 @@ def benchmark_of(base: Job) -> Benchmark:
                 job = replace(base, env=world, method=method, settings=chosen, judged=True)
                 if base.quick:
                     usual = replace(job, quick=False).request.settings
-                    steps = max(usual.batch, int(QUICK_PART * usual.steps))
+                    steps = min(usual.steps, max(QUICK_ROLLOUTS * usual.batch, int(QUICK_PART * usual.steps)))
                     job = replace(job, settings=chosen | {"steps": steps})
                 entrants.append(Entrant(world, limit, method, job))
     return Benchmark(base, tuple(entrants))

@@ -13,7 +13,7 @@ from elbert.tables import Column, Page, Table, columns, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Every method in every world, at two limits on the bias"
+TITLE = "Every method in every world, with a limit on the bias"
 COLUMNS = (
     *columns("world", "limit", "method"),
     Column("reward per step", right=True),
@@ -69,7 +69,7 @@ def benchmark_notes(outcome: BenchmarkOutcome) -> list[str]:
     """What the columns mean, and what they do not show."""
     base = outcome.benchmark.base
     many = base.seeds if isinstance(base.seeds, int) else len(base.seeds)
-    extent = ", a quick picture: a tenth of the steps, fewer episodes and methods" if base.quick else ""
+    extent = ", a quick picture: about a tenth of the steps, fewer episodes and methods" if base.quick else ""
     over = "evaluation episodes" if many == 1 else "seeds (Student t)"
     return [
         f"Preset {base.preset}, {many} seed{'' if many == 1 else 's'}{extent}. All methods of a world have the same "
@@ -92,11 +92,11 @@ def write_benchmark(outcome: BenchmarkOutcome, out: Path) -> list[Path]:
     if any(cell.result is not None for cell in outcome.cells):
         size = picture_size(outcome)
         figures = draw_figure(lambda figure: draw_benchmark(figure, outcome), size, path)
-    picture = (f"![{TITLE}]({outcome.name}.png)",) if figures else ()
-    page = Page((f"# {TITLE}", *picture, benchmark_table(outcome), *benchmark_notes(outcome)))
+    picture = f"![{TITLE}]({outcome.name}.png)\n\n" if figures else ""
+    page = Page((benchmark_table(outcome), *benchmark_notes(outcome)))
     table, data = out / f"{outcome.name}.md", out / f"{outcome.name}.json"
     write_json(data, outcome.to_dict())
-    write_whole(table, page.to_markdown())
+    write_whole(table, f"# {TITLE}\n\n{picture}{page.to_markdown()}")
     return [table, data, *figures]
 
 

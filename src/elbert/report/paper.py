@@ -96,11 +96,10 @@ def write_experiment(outcome: Outcome, out: Path) -> list[Path]:
 def markdown(outcome: Outcome, *, drawn: bool) -> str:
     """The experiment as a page: question, picture, table, what the columns mean."""
     experiment = outcome.experiment
-    picture = (f"![{experiment.title}]({experiment.name}.png)",) if drawn else ()
     question = f"{experiment.question} In the paper: {experiment.figure}."
-    return Page(
-        (f"# {experiment.title}", question, *picture, experiment_table(outcome), *_notes(outcome))
-    ).to_markdown()
+    head, rest = Page((f"# {experiment.title}", question)), Page((experiment_table(outcome), *_notes(outcome)))
+    picture = f"![{experiment.title}]({experiment.name}.png)\n\n" if drawn else ""
+    return f"{head.to_markdown()}\n{picture}{rest.to_markdown()}"
 
 
 def _notes(outcome: Outcome) -> list[str]:
