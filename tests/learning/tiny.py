@@ -149,14 +149,14 @@ class Priced(Probe):
     (1 - q)**2) / 2 per step, with a bias of 1 - 2 q. Less bias costs more and more, so that multipliers can settle.
     """
 
-    def observe(self, state):
+    def observe(self, state: Any) -> Any:
         return jnp.stack([2 * state.price - 1, jnp.ones(())]).astype(jnp.float32)
 
-    def reset(self, key):
+    def reset(self, key: Any) -> Any:
         state = PricedState(jax.random.uniform(key), jnp.zeros((), jnp.int32))
         return state, self.observe(state)
 
-    def step(self, key, state, action):
+    def step(self, key: Any, state: Any, action: Any) -> Any:
         served = (jnp.arange(2) == action).astype(jnp.float32)
         after = PricedState(jax.random.uniform(key), state.time + 1)
         reward, never = jnp.where(action == 0, 1.0, state.price), jnp.zeros((), bool)
