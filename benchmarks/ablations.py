@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import elbert
 from elbert.experiments.resolve import resolve
 from elbert.files import read_json, write_json
-from elbert.learning.methods.bias_limit import BiasLimit, Choice, Controller, LimitState
+from elbert.learning.methods.bias_limit import BiasLimit, Controller, LimitState
+from elbert.learning.methods.limited import Choice
 from elbert.learning.methods.weighing import filled_rates
 from elbert.learning.rollouts import Window
 from elbert.tables import Column, Table, number

@@ -1,5 +1,5 @@
 """The competitors of `max_bias`: their steps against hand-computed ones, and a world whose answer is known."""
-# pyright: reportArgumentType=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 
 from typing import Any
 
