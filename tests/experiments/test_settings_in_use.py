@@ -49,7 +49,11 @@ def test_what_a_registered_world_brings_along_is_named():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("env", IDS)
 def test_they_are_what_a_training_resolves_to(env, method, preset):
-    request, used = resolve(env, method, preset=preset), settings_in_use(env, method, preset)
+    used = settings_in_use(env, method, preset)
+    if "max_bias" in METHODS[method].settings():
+        assert f"{method} needs max_bias" in used.needs
+        return
+    request = resolve(env, method, preset=preset)
     assert {each.name: each.value for each in used.settings} == request.settings.to_dict() | request.method.to_dict()
     assert {each.name: each.value for each in used.world} == request.world
 

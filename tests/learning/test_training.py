@@ -214,6 +214,22 @@ EFFECTS: list[tuple[str, dict[str, Any]]] = [
     ("a-ppo", {"beta_2": 3.0}),
     ("a-ppo", {"term_scaling": "none"}),
     ("a-ppo", {"extra_demand": 3.0}),
+    ("lagrangian", {"max_bias": 0.9}),
+    ("lagrangian", {"dual_rate": 1.0}),
+    ("band", {"max_bias": 0.9}),
+    ("band", {"side_rate": 1.0}),
+    ("band", {"stiffness": 5.0}),
+    ("band", {"max_bias": 0.05, "rho_rate": 5.0}),
+    ("focops", {"max_bias": 0.9}),
+    ("focops", {"temperature": 5.0}),
+    ("focops", {"region": 1e-6}),
+    ("focops", {"multiplier_rate": 1.0}),
+    ("focops", {"multiplier_rate": 1.0, "largest_multiplier": 0.1}),
+    ("cpo", {"max_bias": 0.9}),
+    ("cpo", {"region": 0.2}),
+    ("cpo", {"damping": 5.0}),
+    ("return-gap", {"max_gap": 1.9}),
+    ("return-gap", {"dual_rate": 1.0}),
 ]
 
 
@@ -222,6 +238,7 @@ def updated_weights(method, given):
     """The weights after learning twice from one rollout, the second time with everything that is carried along."""
     base = {"copies": 4, "rollout": 12, "minibatch": 16, "hidden": [4], "epochs": 1, "steps": 96}
     base |= {"alpha": 10.0} if method == "elbert-po" and "max_bias" not in dict(given) else {}
+    base |= {"max_bias": 0.01} if "max_bias" in METHODS[method].settings() else {}
     learner, prepared = learner_of(Tiny(groups=3, horizon=5), method, **(base | dict(given)))
     state = learner.init(jax.random.key(0), prepared)
     update = jax.jit(learner.update)

@@ -47,8 +47,10 @@ def settings_in_use(env: str, method: str = "elbert-po", preset: str = "fast") -
     kind = get_method(method)
     layers, base = layers_of(preset, name, kind), preset_for(preset, name, kind)
     described = {**kind.settings(), **Settings.settings()}
-    values = plain_settings(base.settings.to_dict() | dict(base.method))
+    adapted = kind.adapted(base.settings).to_dict()
+    values = plain_settings(adapted | dict(base.method))
     sources = {key: layer.source for layer in layers.settings for key in layer.entries}
+    sources |= {key: kind.name for key, value in base.settings.to_dict().items() if value != adapted[key]}
     rows = []
     for key, setting in described.items():
         default = None if setting.default is MISSING else plain_settings({key: setting.default})[key]
@@ -82,7 +84,8 @@ def overview(preset: str = "fast", envs: Sequence[str] | None = None) -> dict[st
             used = settings_in_use(env, method, preset)
             for each in used.settings:
                 own = each.name in kind.settings()
-                if not (own and used.needs and each.source == DEFAULT):  # that default is refused
+                refused = own and used.needs and each.source == DEFAULT
+                if not refused and each.source != method:  # what a method adapts is not the preset's
                     rows.setdefault(f"{method}: {each.name}" if own else each.name, {})[env] = each
             for each in used.world:
                 rows.setdefault(f"world: {each.name}", {})[env] = each

@@ -47,7 +47,8 @@ class Band(Limited):
     stiffness: Annotated[float, Setting("what a violation of the size of the limit adds to a multiplier", low=0)] = 0.5
     rho_rate: Annotated[float, Setting("step size of the band's beginning, in limits", low=0, open_low=True)] = 0.1
 
-    def adapted(self, settings: Settings) -> Settings:
+    @classmethod
+    def adapted(cls, settings: Settings) -> Settings:
         """The sum is not standardised: where reward and limit balance each other there is nothing to learn."""
         return replace(settings, standardise="none")
 

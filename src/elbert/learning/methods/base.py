@@ -133,7 +133,8 @@ class Method(Declared, eqx.Module):
     def check_fit(self, settings: Settings, given: Mapping[str, Any], *, groups: int, horizon: int | None) -> None:
         """Refuse what was given and could have no effect in this environment (`horizon` None: not known)."""
 
-    def adapted(self, settings: Settings) -> Settings:
+    @classmethod
+    def adapted(cls, settings: Settings) -> Settings:
         """The learner's settings as this method needs them."""
         return settings
 

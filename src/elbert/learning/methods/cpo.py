@@ -62,7 +62,8 @@ class CPO(Limited):
     region: Annotated[float, Setting("mean divergence that one step may have", low=0, open_low=True)] = 0.03
     damping: Annotated[float, Setting("what is added to the diagonal of the Fisher matrix", low=0)] = 0.1
 
-    def adapted(self, settings: Settings) -> Settings:
+    @classmethod
+    def adapted(cls, settings: Settings) -> Settings:
         """Its step knows no bonus for entropy."""
         return replace(super().adapted(settings), entropy_weight=0.0)
 

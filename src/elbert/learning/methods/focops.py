@@ -39,7 +39,8 @@ class FOCOPS(Limited):
     multiplier_rate: Annotated[float, Setting("step size of the multiplier", low=0, open_low=True)] = 0.1
     largest_multiplier: Annotated[float, Setting("where the multiplier stops", low=0)] = 2.0
 
-    def adapted(self, settings: Settings) -> Settings:
+    @classmethod
+    def adapted(cls, settings: Settings) -> Settings:
         """The sum is not standardised again: the temperature is in units of the reward's advantage."""
         return replace(settings, standardise="none")
 

@@ -27,7 +27,8 @@ class Lagrangian(Limited):
 
     dual_rate: DualRate = 0.03
 
-    def adapted(self, settings: Settings) -> Settings:
+    @classmethod
+    def adapted(cls, settings: Settings) -> Settings:
         """The sum is not standardised: where reward and bias balance each other there is nothing to learn."""
         return replace(settings, standardise="none")
 

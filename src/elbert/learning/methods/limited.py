@@ -66,7 +66,8 @@ class Limited(Method):
                 f"rollout of {settings.rollout}. Give rollout={horizon} or more, or reset_each_rollout=False."
             )
 
-    def adapted(self, settings: Settings) -> Settings:
+    @classmethod
+    def adapted(cls, settings: Settings) -> Settings:
         """A preset may standardise signal by signal; here the sum is standardised."""
         return replace(settings, standardise="combined") if settings.standardise == "per-signal" else settings
 

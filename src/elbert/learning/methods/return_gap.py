@@ -31,7 +31,8 @@ class ReturnGap(Method):
     max_gap: Annotated[float, Setting("largest gap of the groups' returns, as part of their mean", low=0)] = 0.05
     dual_rate: DualRate = 0.03
 
-    def adapted(self, settings: Settings) -> Settings:
+    @classmethod
+    def adapted(cls, settings: Settings) -> Settings:
         """The sum is not standardised: where reward and gap balance each other there is nothing to learn."""
         return replace(settings, standardise="none")
 
