@@ -364,8 +364,8 @@ def test_the_benchmark_end_to_end(tmp_path, preset, monkeypatch):
 
 
 def test_a_limit_that_a_policy_was_not_trained_for_is_judged_by_the_interval():
-    def verdict_of(*ends):
-        parts = [SimpleNamespace(bias=SimpleNamespace(ci=each)) for each in ends]
+    def verdict_of(*ends, left_out=()):
+        parts = [SimpleNamespace(bias=SimpleNamespace(ci=each, left_out=left_out)) for each in ends]
         return benchmark._verdict(SimpleNamespace(limit=None, criteria=parts), 0.05)
 
     assert verdict_of((0.0, 0.04)) == "confirmed"
@@ -373,3 +373,4 @@ def test_a_limit_that_a_policy_was_not_trained_for_is_judged_by_the_interval():
     assert verdict_of((0.0, 0.04), (0.06, 0.08)) == "refuted"
     assert verdict_of((0.0, 0.04), None) == "not estimable"
     assert verdict_of((0.06, 0.07), None) == "refuted"
+    assert verdict_of((0.0, 0.04), left_out=("2",)) == "not refuted", "nobody knows of the group that is left out"

@@ -257,3 +257,14 @@ def test_what_a_preset_says_is_adapted_to_the_method():
     assert asked.method.to_dict() == CPO(max_bias=0.3).to_dict()
     asked = resolve("lending", "focops", preset="fast", settings={"max_bias": 0.3}, world={}, seeds=1, grid={})
     assert asked.settings.standardise == "none"
+
+
+IGNORED = [(name, setting) for name, kind in METHODS.items() for setting in kind.ignores]
+
+
+@pytest.mark.parametrize(("name", "setting"), IGNORED)
+def test_what_a_method_ignores_is_refused(name, setting):
+    value = {"standardise": "combined", "standardise_over": "minibatch"}.get(setting, 0.3)
+    limit = {"max_bias": 0.2} if name in LIMITED else {}
+    with pytest.raises(InvalidInputError, match=f"{setting} has no effect with {name}"):
+        elbert.train(Probe(), method=name, **limit, **LONG, **{setting: value})

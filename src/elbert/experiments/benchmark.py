@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from elbert.envs import ENTRIES, get_entry
 from elbert.errors import ElbertError
 from elbert.exact.frontier import BestReward, best_reward_at
 from elbert.experiments.jobs import Job
@@ -96,20 +95,13 @@ class Cell:
     def verdict(self) -> Verdict | None:
         """On the limit, the least favourable over seeds.
 
-        Policies that were not trained for the limit are judged by the 95 % interval of their bias, which is stricter
-        both ways than the test of a limit.
+        Policies that were not trained for the limit are judged by the 95 % interval of their bias. As in the test of a
+        limit, nothing is confirmed where a group had to be left out.
         """
         if self.result is None:
             return None
         verdicts: list[Verdict] = [_verdict(single, self.entrant.limit) for single in self.result.singles]
         return max(verdicts, key=VERDICTS.index)
-
-    @property
-    def share(self) -> float | None:
-        """reward / the most reward at the limit, where that is positive: only then it means something."""
-        if self.result is None or self.best is None or self.best.reward <= 0:
-            return None
-        return self.result.reward.mean / self.best.reward
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers; `missing` where there is no training."""
@@ -140,7 +132,8 @@ def _verdict(single: Result, limit: float) -> Verdict:
         return "refuted"
     if len(known) < len(ends):
         return "not estimable"
-    return "confirmed" if all(high <= limit for _, high in known) else "not refuted"
+    whole = not any(part.bias.left_out for part in single.criteria)
+    return "confirmed" if whole and all(high <= limit for _, high in known) else "not refuted"
 
 
 @dataclass(frozen=True)
@@ -172,7 +165,7 @@ def _cell(entrant: Entrant, runs: Path) -> Cell:
     there = run.path.is_dir()
     result = run.evaluation() if there else None
     best = None
-    if result is not None and get_entry(entrant.world).name in ENTRIES:
+    if result is not None:
         try:
             best = best_reward_at(entrant.world, result.horizon, entrant.limit, **(run.world or {}))
         except ElbertError:  # nobody can keep the limit, or the world has no frontier

@@ -111,6 +111,8 @@ def check_names(method: MethodLike, names: Iterable[str]) -> None:
     forms = [form for each in METHODS.values() for form in (each, *each.variants)]
     others = {name for form in forms for name in (*form.settings(), *form.uses)} - {*own, *kind.uses}
     for name in names:
+        if name in kind.ignores:
+            raise InvalidInputError(f"{name} has no effect with {kind.name}. Leave it out, or choose another method.")
         if name in others:
             label = getattr(fields.get("function"), "__name__", kind.name)
             under = "" if kind is chosen else f" under {', '.join(set(kind.settings()) - set(chosen.settings()))}"

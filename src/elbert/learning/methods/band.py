@@ -42,6 +42,7 @@ class Band(Limited):
     """
 
     name: ClassVar[str] = "band"
+    ignores: ClassVar[tuple[str, ...]] = ("standardise",)
 
     side_rate: Annotated[float, Setting("step size of the multipliers", low=0, open_low=True)] = 0.1
     stiffness: Annotated[float, Setting("what a violation of the size of the limit adds to a multiplier", low=0)] = 0.5

@@ -54,6 +54,7 @@ class Method(Declared, eqx.Module):
 
     name: ClassVar[str] = ""
     uses: ClassVar[tuple[str, ...]] = ()  # settings of the learner that have no effect without this method
+    ignores: ClassVar[tuple[str, ...]] = ()  # settings of the learner that have no effect with this method
     variants: ClassVar["tuple[type[Method], ...]"] = ()  # other forms of the method, which other settings call for
     foresees: ClassVar[bool] = False  # whether its weights follow the policy from epoch to epoch: `foreseen`
     standardises_sum: ClassVar[bool] = False  # whether its sum is standardised although its signals were

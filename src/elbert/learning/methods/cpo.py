@@ -58,6 +58,7 @@ class CPO(Limited):
 
     name: ClassVar[str] = "cpo"
     takes_steps: ClassVar[bool] = True
+    ignores: ClassVar[tuple[str, ...]] = ("standardise", "standardise_over", "clip", "entropy_weight")
 
     region: Annotated[float, Setting("mean divergence that one step may have", low=0, open_low=True)] = 0.03
     damping: Annotated[float, Setting("what is added to the diagonal of the Fisher matrix", low=0)] = 0.1
@@ -124,13 +125,14 @@ class CPO(Limited):
         def fisher(x: jax.Array) -> jax.Array:
             return pull(push(x))[0] / count + self.damping * x
 
+        present = reward(flat)
         region = self.region * state.left**2  # a step is as long as the root of this
         step = best_step(jax.grad(reward)(flat), jax.grad(cost)(flat), excess, fisher, region)
 
         def tried(part: jax.Array) -> jax.Array:
             point = flat + part * step.x
             near = divergence(point) <= region
-            better = (excess > 0) | (reward(point) >= reward(flat))  # beyond the limit reward may be lost
+            better = (excess > 0) | (reward(point) >= present)  # beyond the limit reward may be lost
             return near & better & (cost(point) <= jnp.maximum(-excess, 0.0))
 
         parts = SHORTER ** jnp.arange(TRIES)

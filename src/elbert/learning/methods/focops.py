@@ -16,9 +16,9 @@ import jax.numpy as jnp
 
 from elbert.learning.estimates import Estimates, Window
 from elbert.learning.methods.base import Clock, Compared
-from elbert.learning.methods.duals import any_ended, hard_bias
-from elbert.learning.methods.lagrangian import weighed_bias
+from elbert.learning.methods.duals import any_ended, hard_bias, weighed_cost
 from elbert.learning.methods.limited import Limited
+from elbert.learning.methods.weighing import bias_advantage
 from elbert.learning.settings import Setting, Settings
 
 
@@ -33,6 +33,7 @@ class FOCOPS(Limited):
 
     name: ClassVar[str] = "focops"
     needs_divergence: ClassVar[bool] = True
+    ignores: ClassVar[tuple[str, ...]] = ("standardise", "clip")
 
     temperature: Annotated[float, Setting("how close to the old policy the best one is", low=0, open_low=True)] = 1.5
     region: Annotated[float, Setting("divergence from the old policy beyond which nothing is learned", low=0)] = 0.02
@@ -57,8 +58,8 @@ class FOCOPS(Limited):
         return jnp.where(any_ended(done), moved, state)
 
     def advantage(self, estimates: Estimates, state: jax.Array) -> jax.Array:
-        """A_R / dev(A_R) - sum_c nu_c A_b,c / dev(A_b,c).   -> [...]"""
-        return weighed_bias(estimates, state)
+        """A_R - sum_c nu_c A_b,c, both standardised.   -> [...]"""
+        return weighed_cost(estimates, bias_advantage(estimates, hard_bias(estimates.eta)[1]), state)
 
     def loss(self, new: Compared, advantage: jax.Array, clip: float) -> jax.Array:
         """KL(pi || pi_old) - r A / temperature within the region, 0 outside.   -> [...]"""
