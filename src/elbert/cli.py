@@ -518,6 +518,7 @@ def reproduce(
     seeds: int | None = None,
     env: Repeated = None,
     quick: Flag = False,
+    part: float | None = None,
     workers: int | None = None,
     ray: str | None = None,
     store: str | None = None,
@@ -535,6 +536,7 @@ def reproduce(
         seeds: Number of seeds of every training; 3 by default, 1 with --quick.
         env: Environment to restrict the experiments to; may be given several times.
         quick: Give a first complete picture: fewer steps and evaluation episodes, one seed.
+        part: Part of the preset's steps to train for; all of them by default, 0.4 with --quick (benchmark: 0.1).
         workers: Number of trainings at a time; one for each core by default, but at most 8.
         ray: Address of a Ray cluster whose nodes train; local starts one on this machine.
         store: Address at which runs are kept, for nodes that share no folder: s3://bucket/study.
@@ -554,6 +556,7 @@ def reproduce(
             seeds=seeds,
             envs=env,
             quick=quick,
+            part=part,
             workers=workers,
             ray=ray,
             store=open_store(store),

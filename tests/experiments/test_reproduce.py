@@ -22,7 +22,8 @@ from elbert.experiments import reproduce as reproduce_module
 from elbert.experiments.benchmark import Benchmark, BenchmarkOutcome
 from elbert.experiments.jobs import Job
 from elbert.experiments.paper import MAIN, Experiment, Panel, Series, plans_for
-from elbert.experiments.reproduce import Verdicts, cell, outcome_of, published, reproduce, verdict
+from elbert.experiments.reproduce import Verdicts, cell, experiment_outcome, published, reproduce, verdict
+from elbert.experiments.sources import open_sources
 from elbert.files import write_sealed
 from elbert.learning import METHODS, DivergedError
 from elbert.report.charts import Point, extremes, pareto, smoothed
@@ -120,7 +121,7 @@ def test_a_row_by_hand(tmp_path):
     missing = Series("g-ppo", Job("lending", "g-ppo"), "g-ppo")
     panels = (Panel("lending", "lending", (Series("elbert-po", job, "elbert-po"), missing)),)
     shown = Experiment(name="main", title="T", figure="fig", question="Q?", base=job, panels=panels)
-    outcome = outcome_of(shown, tmp_path)
+    outcome = experiment_outcome(shown, tmp_path)
     first, second = outcome.rows
     # published 0.18205 (0.1816 .. 0.1825) / 0.02449 (0.0231 .. 0.0259)
     assert first.verdicts == Verdicts("better", "better", "dominates")
@@ -329,6 +330,17 @@ def test_the_benchmark_is_every_method_in_every_world_at_every_limit():
         usual = next(job for job in plan.jobs if job.env == env)
         short = next(job for job in quick.jobs if job.env == env)
         assert short.request.settings.steps == usual.request.settings.steps / part
+    (most,) = plans_for(["benchmark"], preset="fast", seeds=3, part=0.5)
+    for env, steps in (("lending", 10_000_000), ("credit", 3_200_000), ("patrol", 480_000)):  # half, 100 rollouts, all
+        assert next(job for job in most.jobs if job.env == env).request.settings.steps == steps
+    (main,) = plans_for(["main"], preset="fast", seeds=3, envs=["lending"], part=0.25)
+    assert {job.request.settings.steps for job in main.jobs} == {5_000_000}
+
+
+@pytest.mark.parametrize("part", [0.0, -1.0, 1.5, float("nan")])
+def test_a_part_of_the_steps_that_makes_no_sense_is_refused(tmp_path, part):
+    with pytest.raises(InvalidInputError, match="part is"):
+        reproduce(["main"], out=tmp_path, part=part)
 
 
 @pytest.mark.slow
@@ -356,6 +368,7 @@ def test_the_benchmark_end_to_end(tmp_path, preset, monkeypatch):
     assert outcome.cells[3].verdict == "confirmed", "nobody has a bias of a half"
     written = {path.name for path in write_reproduction(done, tmp_path)}
     assert written == {"benchmark.md", "benchmark.json", "benchmark.png", "benchmark.svg", "reproduction.html"}
+    assert open_sources([str(tmp_path)]).to_dict() == done.to_dict(), "the folder can be opened again"
     page = (tmp_path / "benchmark.md").read_text()
     assert "| lending | 0.02 | lagrangian |" in page
     rows = json.loads((tmp_path / "benchmark.json").read_text())["rows"]

@@ -28,8 +28,8 @@ METHODS: Mapping[str, str | None] = dict.fromkeys(LIMITED, "max_bias") | {  # wi
 }
 QUICK_METHODS = (*LIMITED, "g-ppo")
 QUICK_LIMITS = LIMITS[1:]
-QUICK_PART = 0.1  # of the preset's steps, ...
-QUICK_ROLLOUTS = 30  # ... but no fewer than this many rollouts: multipliers need some to move at all
+QUICK_PART = 0.1  # of the preset's steps, in a quick picture
+FEWEST_ROLLOUTS = {True: 30, False: 100}  # if it is quick or not: multipliers need some to move at all
 WORLDS = (
     *("lending", "infectious", "infectious-harder", "attention", "attention-harder"),
     *("credit", "waiting-list", "patrol", "admission"),
@@ -74,9 +74,11 @@ def benchmark_of(base: Job) -> Benchmark:
                 setting = METHODS[method]
                 chosen: dict[str, Any] = {} if setting is None else {setting: limit}
                 job = replace(base, env=world, method=method, settings=chosen, judged=True)
-                if base.quick:
-                    usual = replace(job, quick=False).request.settings
-                    steps = min(usual.steps, max(QUICK_ROLLOUTS * usual.batch, int(QUICK_PART * usual.steps)))
+                part = QUICK_PART if base.quick and base.part is None else base.part
+                if part is not None:
+                    usual = replace(job, quick=False, part=None).request.settings
+                    fewest = FEWEST_ROLLOUTS[base.quick] * usual.batch
+                    steps = min(usual.steps, max(fewest, int(part * usual.steps)))
                     job = replace(job, settings=chosen | {"steps": steps})
                 entrants.append(Entrant(world, limit, method, job))
     return Benchmark(base, tuple(entrants))
@@ -150,8 +152,7 @@ class BenchmarkOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
-        base = self.benchmark.base
-        about = {"experiment": self.name, "preset": base.preset, "seeds": base.seeds, "quick": base.quick}
+        about = {"experiment": self.name} | self.benchmark.base.extent
         return about | {"rows": [cell.to_dict() for cell in self.cells]}
 
 

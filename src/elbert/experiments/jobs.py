@@ -46,7 +46,8 @@ class Job:
     seeds: int | tuple[int, ...] = 3  # how many from 0 on, or which
     settings: Mapping[str, Any] = field(default_factory=dict)  # over the preset
     world: Mapping[str, Any] = field(default_factory=dict)  # over the preset's
-    quick: bool = False
+    quick: bool = False  # fewer steps, unless `part` or the settings say how many, and fewer evaluation episodes
+    part: float | None = None  # of the preset's steps, unless the settings say how many
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # coefficients that are trained side by side
     label: str = ""  # what the environment is called, where it is a user's own
     code: str = ""  # a digest of the user's code behind it
@@ -68,10 +69,16 @@ class Job:
         """The training, complete."""
         how: dict[str, Any] = {"preset": self.preset, "world": self.world, "seeds": self.seeds, "grid": self.grid}
         usual = resolve(self.world_name, self.method, settings=self.settings, **how)
-        if not self.quick or "steps" in self.settings:
+        part = QUICK_STEPS if self.quick and self.part is None else self.part
+        if part is None or "steps" in self.settings:
             return usual
-        steps = max(usual.settings.batch, int(QUICK_STEPS * usual.settings.steps))
+        steps = max(usual.settings.batch, int(part * usual.settings.steps))
         return resolve(self.world_name, self.method, settings={**self.settings, "steps": steps}, **how)
+
+    @property
+    def extent(self) -> dict[str, Any]:
+        """What the trainings of an experiment have in common, for JSON; `plans_for` takes it back."""
+        return {"preset": self.preset, "seeds": self.seeds, "quick": self.quick, "part": self.part}
 
     @property
     def episodes(self) -> int:

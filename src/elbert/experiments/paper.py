@@ -155,13 +155,19 @@ EXPERIMENTS = (*PANELS, "temporal")
 
 
 def plans_for(
-    names: Sequence[str], *, preset: str, seeds: int, envs: Sequence[str] | None = None, quick: bool = False
+    names: Sequence[str],
+    *,
+    preset: str,
+    seeds: int,
+    envs: Sequence[str] | None = None,
+    quick: bool = False,
+    part: float | None = None,
 ) -> list[Plan]:
     """The experiments of these names, each once, in these environments; without names all of the paper's about them."""
     for name in names:
         if name not in (*EXPERIMENTS, benchmark.NAME):
             raise unknown_name("experiment", name, (*EXPERIMENTS, benchmark.NAME))
-    base = Job("lending", "elbert-po", preset, seeds, quick=quick)
+    base = Job("lending", "elbert-po", preset, seeds, quick=quick, part=part)
     about = tomllib.loads((files("elbert.experiments") / "data" / "experiments.toml").read_text("utf-8"))
 
     def plan_of(name: str) -> Plan:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from elbert.checks import as_whole
+from elbert.errors import InvalidInputError
 from elbert.experiments.benchmark import Benchmark, BenchmarkOutcome, benchmark_outcome
 from elbert.experiments.jobs import do_jobs
 from elbert.experiments.paper import Experiment, Panel, Plan, Series, plans_for
@@ -140,13 +141,19 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
-        base = self.experiment.base
-        about = {"experiment": self.name, "preset": base.preset, "seeds": base.seeds, "quick": base.quick}
+        about = {"experiment": self.name} | self.experiment.base.extent
         return about | {"rows": [row.to_dict() for row in self.rows]}
 
 
-def outcome_of(experiment: Experiment, runs: Path) -> Outcome:
+def outcome_of(plan: Plan, runs: Path) -> Outcome | TwoTrajectories | BenchmarkOutcome:
     """The trainings' results from the folder of runs; a training that is missing has none."""
+    if isinstance(plan, Benchmark):
+        return benchmark_outcome(plan, runs)
+    return experiment_outcome(plan, runs) if isinstance(plan, Experiment) else plan
+
+
+def experiment_outcome(experiment: Experiment, runs: Path) -> Outcome:
+    """What came of one of the paper's experiments."""
     rows = []
     for panel in experiment.panels:
         for series in panel.series:
@@ -186,6 +193,7 @@ def reproduce(
     seeds: int | None = None,
     envs: Sequence[str] | None = None,
     quick: bool = False,
+    part: float | None = None,
     workers: int | None = None,
     ray: str | None = None,
     store: Store = NO_STORE,
@@ -198,15 +206,11 @@ def reproduce(
     """
     seeds = (1 if quick else 3) if seeds is None else seeds
     as_whole(seeds, "seeds", "a whole number of at least 1", low=1)
-    plans = plans_for(names, preset=preset, seeds=seeds, envs=envs, quick=quick)
+    if part is not None and not 0 < part <= 1:
+        raise InvalidInputError(f"part is {part:g}. Give a part of the preset's steps, more than 0 and up to 1.")
+    plans = plans_for(names, preset=preset, seeds=seeds, envs=envs, quick=quick, part=part)
     runs = out / "runs"
     jobs = [job for plan in plans for job in plan.jobs]
     with open_engine(workers, ray, cores=1) as engine:
         failed = do_jobs(jobs, runs, engine, store=store, progress=progress)
-
-    def outcome(plan: Plan) -> Outcome | TwoTrajectories | BenchmarkOutcome:
-        if isinstance(plan, Benchmark):
-            return benchmark_outcome(plan, runs)
-        return outcome_of(plan, runs) if isinstance(plan, Experiment) else plan
-
-    return Reproduction(tuple(outcome(plan) for plan in plans), failed)
+    return Reproduction(tuple(outcome_of(plan, runs) for plan in plans), failed)

@@ -11,9 +11,10 @@ from elbert.auditing.results import Audit
 from elbert.errors import InvalidInputError
 from elbert.exact.frontier import Frontier
 from elbert.exact.rules import is_rule
+from elbert.experiments.benchmark import NAME
 from elbert.experiments.compare import Comparison, compare
 from elbert.experiments.jit_cache import keep_compiled
-from elbert.experiments.paper import EXPERIMENTS, Experiment, plans_for
+from elbert.experiments.paper import EXPERIMENTS, plans_for
 from elbert.experiments.reproduce import Reproduction, outcome_of
 from elbert.experiments.sweep import PLAN, Sweep, read_sweep
 from elbert.experiments.tradeoff import KEPT, Tradeoff, read_tradeoff
@@ -67,7 +68,7 @@ def _single(path: Path, progress: Tell) -> Source | None:
             listed = ", ".join(each.name for each in frontiers)
             raise InvalidInputError(f"{path} holds several frontiers: {listed}. Name one of these files.")
         return Frontier.from_dict(read_json(frontiers[0]))
-    experiments = [path / f"{name}.json" for name in EXPERIMENTS if (path / f"{name}.json").is_file()]
+    experiments = [path / f"{name}.json" for name in (*EXPERIMENTS, NAME) if (path / f"{name}.json").is_file()]
     return _reproduction(path, experiments) if experiments and (path / "runs").is_dir() else None
 
 
@@ -79,9 +80,7 @@ def _reproduction(folder: Path, experiments: Sequence[Path]) -> Reproduction:
         if "rows" not in content:
             continue
         envs = sorted({row["env"] for row in content["rows"]})
-        (plan,) = plans_for(
-            [path.stem], preset=content["preset"], seeds=content["seeds"], quick=content["quick"], envs=envs
-        )
-        assert isinstance(plan, Experiment)
+        how = {name: content[name] for name in ("preset", "seeds", "quick")} | {"part": content.get("part")}
+        (plan,) = plans_for([path.stem], **how, envs=envs)
         outcomes.append(outcome_of(plan, folder / "runs"))
     return Reproduction(tuple(outcomes), {})

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elbert.exact.frontier import BestReward
-from elbert.experiments.benchmark import BenchmarkOutcome, Cell
+from elbert.experiments.benchmark import FEWEST_ROLLOUTS, BenchmarkOutcome, Cell
 from elbert.files import write_json, write_whole
 from elbert.report.pages import around
 from elbert.report.style import draw_figure
@@ -69,7 +69,8 @@ def benchmark_notes(outcome: BenchmarkOutcome) -> list[str]:
     """What the columns mean, and what they do not show."""
     base = outcome.benchmark.base
     many = base.seeds if isinstance(base.seeds, int) else len(base.seeds)
-    extent = ", a quick picture: about a tenth of the steps, fewer episodes and methods" if base.quick else ""
+    extent = "" if base.part is None else f", {base.part:g} of the steps or {FEWEST_ROLLOUTS[base.quick]} rollouts"
+    extent += ", a quick picture: about a tenth of the steps, fewer episodes and methods" if base.quick else ""
     over = "evaluation episodes" if many == 1 else "seeds (Student t)"
     return [
         f"Preset {base.preset}, {many} seed{'' if many == 1 else 's'}{extent}. All methods of a world have the same "

@@ -108,7 +108,8 @@ def _notes(outcome: Outcome) -> list[str]:
     over = "over seeds (Student's t)" if base.seeds != 1 else "over evaluation episodes"
     paragraphs = [
         f"Preset {base.preset}, {base.seeds} seed{'' if base.seeds == 1 else 's'}"
-        f"{', a quick picture with fewer steps' if base.quick else ''}. Evaluated in fresh episodes with "
+        f"{', a quick picture with fewer steps' if base.quick else ''}"
+        f"{'' if base.part is None else f', {base.part:g} of the steps'}. Evaluated in fresh episodes with "
         f"sampled actions; intervals {over}. The noise floor is the bias that equal groups would show by "
         "chance in as many episodes. Of best: the share of the most reward that any policy with this bias can expect, "
         "or the distance from an upper bound that no policy exceeds. Seconds: time of training, all seeds together."
