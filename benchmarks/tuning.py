@@ -3,8 +3,7 @@
     python benchmarks/tuning.py [METHOD ...]
 
 One number of each method, four values, in three worlds with a limit of 0.05, trained side by side from a seed that no
-table shows, for a part of the preset's steps. The value that is kept is the one with most reward over worlds among
-those that exceed the limit least.
+table shows, for a part of the preset's steps. docs/benchmark.md shows what came of it and which value was kept.
 """
 
 import sys

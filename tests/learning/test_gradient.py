@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from elbert.envs import Parts
+from elbert.envs.memory import Remembering, remembered
 from elbert.envs.world import Means
 from elbert.fairness import squared_bias
 from elbert.learning.policy import Policy
@@ -43,6 +44,27 @@ class Drawn(Named):
         return super().step(key, state, 4 * action[0] + action[1])
 
 
+class Recalled(Remembering):
+    """What is observed reaches back: the policy depends on all states so far."""
+
+    def __init__(self, seed, **shape):
+        super().__init__(Tiny(seed=seed, **shape), (2.0,))
+
+    def exact(self, chances_of):
+        """eta of reward, supply and demand over every course of states.   [N, observation] -> [N, actions]"""
+        tiny: Any = self.world
+        states, parts = len(tiny.move), [jnp.asarray(x) for x in (tiny.reward, tiny.supply, tiny.demand)]
+        place, mass, seen = jnp.zeros(1, int), jnp.ones(1), remembered(jnp.eye(states)[:1], self.spans)
+        sums = [jnp.zeros(()), *[jnp.zeros(parts[1].shape[2:])] * 2]
+        for _ in range(int(self.horizon)):
+            joint = mass[:, None] * chances_of(seen)  # [courses, actions]
+            sums = [total + jnp.tensordot(joint, x[place], 2) for total, x in zip(sums, parts, strict=True)]
+            mass = jnp.einsum("na,nas->ns", joint, jnp.asarray(tiny.move)[place]).reshape(-1)
+            shown = jnp.tile(jnp.eye(states), (len(place), 1))
+            seen, place = remembered(shown, self.spans, jnp.repeat(seen, states, axis=0)), jnp.argmax(shown, axis=1)
+        return sums
+
+
 class Noisy(Tiny):
     """What is earned and given has noise, whose mean the world knows."""
 
@@ -72,8 +94,9 @@ BY_PARTS = {
     "parts": (Named, {"groups": 2, "actions": 3}, {"alpha": 30.0, "bias_kind": "hard"}, None),
     "several parts at once": (Drawn, {"groups": 2, "actions": 16}, {"alpha": 30.0, "bias_kind": "hard"}, None),
 }
+BY_MEMORY = {"memory": (Recalled, {"groups": 2}, {"alpha": 30.0, "bias_kind": "hard"}, None)}
 BY_STATE = {"a critic of the state": {"critic_sees": "state"}, "means": {"critic_sees": "state", "signals": "means"}}
-ALL = {name: (Tiny, *case) for name, case in CASES.items()} | BY_PARTS
+ALL = {name: (Tiny, *case) for name, case in CASES.items()} | BY_PARTS | BY_MEMORY
 ALL |= {
     name: (Noisy, {"groups": 2}, {"alpha": 30.0, "bias_kind": "hard", **own}, None) for name, own in BY_STATE.items()
 }
@@ -92,9 +115,9 @@ def problem(kind, shape, chosen, penalty, **more):
     return world, learner, method, state._replace(weights=state.weights._replace(actor=actor))
 
 
-def chances(learner, weights, states):
-    """p(action | state) of every action there is: those that no draw without replacement gives have none."""
-    d, numbers = learner.model.distribution, learner.model.policy(weights, jnp.eye(states))
+def chances(learner, weights, observations):
+    """p(action | observation) of every action there is: those that no draw without replacement gives have none."""
+    d, numbers, states = learner.model.distribution, learner.model.policy(weights, observations), len(observations)
     sizes = (d.size,) * getattr(d, "draws", 1)
     rows = list(itertools.product(*map(range, sizes)))
     possible = np.asarray([len(set(row)) == len(row) or set(row) == {d.size - 1} for row in rows])
@@ -103,17 +126,23 @@ def chances(learner, weights, states):
 
 
 def objective(world, method, learner, weights):
-    policy = chances(learner, weights, world.move.shape[0])
-    reward, supply, demand = world.exact(policy)
+    if isinstance(world, Recalled):
+        reward, supply, demand = world.exact(lambda seen: chances(learner, weights, seen))
+    else:
+        reward, supply, demand = world.exact(chances(learner, weights, jnp.eye(world.move.shape[0])))
     h = method.penalty or (lambda z: squared_bias(z, beta=method.beta, kind=method.bias_kind))
     return reward - method.alpha * h(supply / demand) + jnp.sum(method.demand_weight * demand)
 
 
-@pytest.mark.parametrize("case", [*slow_after(1, CASES), *slow_after(0, BY_PARTS), *slow_after(0, BY_STATE)])
+SLOW = [*slow_after(0, BY_PARTS), *slow_after(0, BY_STATE), *slow_after(0, BY_MEMORY)]
+
+
+@pytest.mark.parametrize("case", [*slow_after(1, CASES), *SLOW])
 def test_sampled_gradient_is_the_exact_one(case):
     world, learner, method, state = problem(*ALL[case])
     weights = state.weights
-    assert float(jax.jit(lambda weights: chances(learner, weights, 3))(weights).sum()) == pytest.approx(3, abs=1e-5)
+    rows = jnp.eye(3, learner.shape.observation)
+    assert float(jax.jit(lambda weights: chances(learner, weights, rows))(weights).sum()) == pytest.approx(3, abs=1e-5)
 
     @jax.jit
     @jax.grad
@@ -183,7 +212,7 @@ def test_what_new_weights_change_is_foreseen(case):
         return learner.change(weights, learner.estimate(state, shown, method), shown)
 
     drawn = jax.lax.map(foreseen, jax.random.split(jax.random.key(5), CHUNKS))
-    exactly = jax.jit(lambda weights: world.exact(chances(learner, weights, world.move.shape[0])))
+    exactly = jax.jit(lambda weights: world.exact(chances(learner, weights, jnp.eye(world.move.shape[0]))))
     before, after = exactly(state.weights), exactly(moved)
     for sampled, old, new in zip(drawn, before[1:], after[1:], strict=True):
         exact = np.asarray((new - old) / before[2])

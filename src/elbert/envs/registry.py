@@ -255,7 +255,7 @@ for _entry in (
         scene="elbert.report.world_scenes:lending_scene",
         training={
             "settings": {
-                "steps": 4_000_000,
+                "steps": 6_000_000,
                 "copies": 16,
                 "rollout": 2000,
                 "epochs": 2,

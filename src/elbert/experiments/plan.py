@@ -262,8 +262,10 @@ def _is_compiled(job: Job) -> bool:
 def _check_fit(job: Job) -> None:
     """Refuse what makes no sense in a world; users' environments are looked at when they are trained in."""
     if _is_compiled(job):
-        with open_simulator(job.env, job.request.settings.copies, job.request.world or None) as simulator:
-            job.request.check_fit(simulator)
+        request = job.request
+        how = request.settings
+        with open_simulator(job.env, how.copies, request.world or None, memory=how.memory) as simulator:
+            request.check_fit(simulator)
 
 
 def _values(name: str, value: Any) -> list[Any]:

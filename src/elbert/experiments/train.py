@@ -114,7 +114,9 @@ def train_many(
         callbacks = [*callbacks, TensorBoard(board)]
     keep_compiled()
     with (
-        open_simulator(env, request.settings.copies, request.world or None) as simulator,
+        open_simulator(
+            env, request.settings.copies, request.world or None, memory=request.settings.memory
+        ) as simulator,
         watched(progress, f"{request.method.name} on {simulator.name}") as tell,
     ):
         request.check_fit(simulator)

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from elbert.checks import as_seed
+from elbert.envs.memory import remembered
 from elbert.envs.parts import Parts
 from elbert.errors import InvalidInputError
 from elbert.files import FileError, read_tensors, tensors_checksum, write_tensors
@@ -117,21 +118,26 @@ class Agent(Evaluable, Shown):
 
         Args:
             observation: as the environment gives it; flattened if its space is not a Box.
-            state: as stable-baselines3 calls it, for example in `evaluate_policy`. An agent has no state between
-                steps: whoever gives `state` or `episode_start` is returned (action, None), as that library expects.
-            episode_start: likewise.
+            state: as stable-baselines3 calls it, for example in `evaluate_policy`: what the last call returned, None
+                at first. Whoever gives `state` or `episode_start` is returned (action, state). An agent with memory
+                (the setting `memory`) needs it; for all others it is None.
+            episode_start: which of the observations open an episode, so that nothing before them is remembered.
             deterministic: whether to take the most probable action instead of a sampled one. The policy that was
                 trained and evaluated samples: the most probable action can have quite another bias.
         """
         batch, lead = self._batch(observation)
+        batch = self._seen(batch, state, episode_start)
         self._key, key = jax.random.split(self._key)
         action, _ = act_from_key(self.model, self.policy, batch, key, deterministic)
         actions = np.asarray(self.model.distribution.to_env(np.asarray(action)))
         actions = actions.reshape((*lead, *actions.shape[1:]))[()]
-        return actions if state is NOT_GIVEN and episode_start is NOT_GIVEN else (actions, None)
+        after = batch if self.settings.memory else None
+        return actions if state is NOT_GIVEN and episode_start is NOT_GIVEN else (actions, after)
 
-    def action_probabilities(self, observation: Any) -> Any:
+    def action_probabilities(self, observation: Any, *, state: Any = NOT_GIVEN) -> Any:
         """How probable each action is, for an observation or a batch of them (the batch in front).
+
+        An agent with memory needs the `state` of `predict`: what the call for the observations before these returned.
 
         One choice (Discrete): an array [..., actions] that adds up to 1. Several independent choices (MultiDiscrete,
         MultiBinary): a tuple of these, one for each. Several different parts, as a policy by parts draws them: how
@@ -139,16 +145,17 @@ class Agent(Evaluable, Shown):
         `deviation` of each, [..., n], before they are clipped to the limits of the space.
         """
         batch, lead = self._batch(observation)
+        batch = self._seen(batch, state)
         described = self.model.distribution.described(numbers_from(self.model, self.policy, batch))
         described = jax.tree.map(lambda x: np.asarray(x).reshape((*lead, *x.shape[1:])), described)
         single = isinstance(described, tuple) and len(described) == 1 and self.shape.actions.shape == ()
         return described[0] if single else described
 
-    def values(self, observation: Any) -> "Values":
+    def values(self, observation: Any, *, state: Any = NOT_GIVEN) -> "Values":
         """What the critic expects from here on, for an observation or a batch of them (the batch in front).
 
         These are discounted sums (by the setting `gamma`) of the reward and of each group's supply and demand. A critic
-        that saw the simulator's state in training has none for observations.
+        that saw the simulator's state in training has none for observations. `state` as in `action_probabilities`.
         """
         if self.shape.state:
             raise InvalidInputError(
@@ -156,12 +163,13 @@ class Agent(Evaluable, Shown):
                 'Train with critic_sees="observation".'
             )
         batch, lead = self._batch(observation)
-        signals = values_from(self.model, self.policy, self.scale, batch).reshape(*lead, -1)
+        signals = values_from(self.model, self.policy, self.scale, self._seen(batch, state)).reshape(*lead, -1)
         return Values(*(np.asarray(part) for part in split_signals(signals, *self.shape.benefits)))
 
     def _batch(self, observation: Any) -> tuple[Any, tuple[int, ...]]:
         """Observations as rows of numbers, and the axes in front of what is returned: () for a single one."""
-        single = self.about.observation_shape or (self.shape.observation,)
+        size = self.shape.observation // (1 + len(self.settings.memory))
+        single = self.about.observation_shape or (size,)
         need = f"Give one of shape {single}, or a batch of them with the batch in front."
         try:
             observed = np.asarray(observation, np.float32)
@@ -171,7 +179,29 @@ class Agent(Evaluable, Shown):
             raise InvalidInputError(f"The observation has shape {observed.shape}. {need}")
         if not np.isfinite(observed).all():
             raise InvalidInputError("The observation holds infinite numbers or NaN, on which no policy was trained.")
-        return observed.reshape(-1, self.shape.observation), () if observed.shape == single else observed.shape[:1]
+        return observed.reshape(-1, size), () if observed.shape == single else observed.shape[:1]
+
+    def _seen(self, batch: Any, state: Any, episode_start: Any = NOT_GIVEN) -> Any:
+        """What the networks see: the observations, with what is remembered of those before them. [N, ...]"""
+        spans = self.settings.memory
+        if not spans:
+            return batch
+        rows = (len(batch), self.shape.observation)
+        need = f"Give what the last call returned, an array of shape {rows}, or None at the start of episodes."
+        if state is NOT_GIVEN:
+            raise InvalidInputError(
+                f"This agent remembers what it observed (memory = {list(spans)}), and state was not given. {need} "
+                "action, state = agent.predict(observation, state=state)."
+            )
+        fresh = remembered(batch, spans)
+        if state is None:
+            return fresh
+        before = np.asarray(state, np.float32)
+        if before.shape != rows:
+            raise InvalidInputError(f"state has shape {before.shape}. {need}")
+        starts = np.zeros(len(batch)) if episode_start is NOT_GIVEN or episode_start is None else episode_start
+        opens = np.broadcast_to(np.asarray(starts, bool), len(batch))
+        return np.where(opens[:, None], fresh, remembered(batch, spans, before))
 
     def seed(self, seed: int) -> None:
         """Start the randomness of `predict` again from this seed."""
@@ -181,7 +211,8 @@ class Agent(Evaluable, Shown):
         self, env: Environment | None, parameters: dict[str, Any], **options: Any
     ) -> tuple[Episodes, dict[str, Any]]:
         where, parameters = self.placed_in(env, parameters)
-        with open_simulator(where, self.settings.copies, parameters) as simulator:
+        s = self.settings
+        with open_simulator(where, s.copies, parameters, memory=s.memory) as simulator:
             shape = simulator.shape
             self.check_fit(simulator)
             sums = simulator.play(self.model, self.policy, **options)

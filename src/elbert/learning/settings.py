@@ -152,6 +152,15 @@ class Settings(Declared):
             choices=("mlp", "parts"),
         ),
     ] = "mlp"
+    memory: Annotated[
+        tuple[float, ...],
+        Setting(
+            "spans of steps over which averages of earlier observations reach, which the policy sees too; none: the "
+            "present observation alone",
+            low=1,
+            open_low=True,
+        ),
+    ] = ()
     hidden: Annotated[tuple[int, ...], Setting("widths of the hidden layers", low=1)] = (64, 64)
     activation: Annotated[str, Setting("function between layers", choices=("tanh", "relu"))] = "tanh"
     critic: Annotated[

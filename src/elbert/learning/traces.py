@@ -38,7 +38,7 @@ def trace_agent(
         parameters: of the named world, over those of training.
     """
     where, own = agent.placed_in(env, parameters)
-    with open_simulator(where, 1, own) as simulator:
+    with open_simulator(where, 1, own, memory=agent.settings.memory) as simulator:
         agent.check_fit(simulator)
         return trace_policy(
             simulator,

@@ -21,13 +21,18 @@ WORLD_COPIES = 256  # of a world, whose copies are stepped by one compiled funct
 
 
 @contextlib.contextmanager
-def open_simulator(env: Environment, copies: int, parameters: dict[str, Any] | None = None) -> Iterator[Simulator]:
-    """The simulator of whatever a user calls an environment; what was made here is closed again."""
-    compiled = _compiled(env, parameters)
+def open_simulator(
+    env: Environment, copies: int, parameters: dict[str, Any] | None = None, *, memory: tuple[float, ...] = ()
+) -> Iterator[Simulator]:
+    """The simulator of whatever a user calls an environment; what was made here is closed again.
+
+    `memory` holds the spans of averages that are observed too (`elbert.envs.memory`).
+    """
+    compiled = _compiled(env, parameters, memory)
     if compiled is not None:
         yield compiled
     else:
-        with _on_host(env, copies) as simulator:
+        with _on_host(env, copies, memory) as simulator:
             yield simulator
 
 
@@ -46,33 +51,38 @@ def open_host_simulator(
         yield HostSimulator(vector, compiled.name, compiled.source)
 
 
-def _compiled(env: Environment, parameters: dict[str, Any] | None) -> CompiledSimulator | None:
+def _compiled(
+    env: Environment, parameters: dict[str, Any] | None, memory: tuple[float, ...] = ()
+) -> CompiledSimulator | None:
     """The simulator of a world; None for everything else."""
     entry = find_world(env) if isinstance(env, str) else None
     if entry is not None:
         given = parameters or {}
-        return CompiledSimulator(entry.make(**given), entry.name, entry.name, plain_parameters(given))
+        return CompiledSimulator(entry.make(**given), entry.name, entry.name, plain_parameters(given), memory)
     if parameters:
         raise InvalidInputError(
             f"Parameters {sorted(parameters)} were given beside an environment that is already made. Set them when "
             "making it."
         )
     world = _world_of(env)
-    return None if world is None else CompiledSimulator(world, type(world).__name__, env)
+    return None if world is None else CompiledSimulator(world, type(world).__name__, env, memory=memory)
 
 
 @contextlib.contextmanager
-def _on_host(env: Environment, copies: int) -> Iterator[HostSimulator]:
+def _on_host(env: Environment, copies: int, memory: tuple[float, ...] = ()) -> Iterator[HostSimulator]:
     """The simulator of an environment that is no world."""
     if isinstance(env, gymnasium.vector.VectorEnv):
-        yield HostSimulator(env, _name_of(env), env)
+        yield HostSimulator(env, _name_of(env), env, memory)
     elif isinstance(env, gymnasium.Env):
-        yield HostSimulator(gymnasium.vector.SyncVectorEnv([lambda: StrictEnv(env)]), _name_of(env), env)
+        yield HostSimulator(gymnasium.vector.SyncVectorEnv([lambda: StrictEnv(env)]), _name_of(env), env, memory)
     elif isinstance(env, str) or callable(env):
         make = partial(_made_by_id, env) if isinstance(env, str) else partial(_made, env)
         vector = gymnasium.vector.SyncVectorEnv([make] * copies, autoreset_mode=AutoresetMode.SAME_STEP)
         try:
-            yield _of_id(vector, env) if isinstance(env, str) else HostSimulator(vector, _name_of(vector.envs[0]), env)
+            if isinstance(env, str):
+                yield _of_id(vector, env, memory)
+            else:
+                yield HostSimulator(vector, _name_of(vector.envs[0]), env, memory)
         finally:
             vector.close()
     else:
@@ -83,10 +93,10 @@ def _on_host(env: Environment, copies: int) -> Iterator[HostSimulator]:
         )
 
 
-def _of_id(vector: gymnasium.vector.SyncVectorEnv, identifier: str) -> HostSimulator:
+def _of_id(vector: gymnasium.vector.SyncVectorEnv, identifier: str, memory: tuple[float, ...]) -> HostSimulator:
     """The simulator of a registered environment; one that lacks something is answered with what can be done."""
     try:
-        return HostSimulator(vector, identifier.rpartition(":")[2], identifier)
+        return HostSimulator(vector, identifier.rpartition(":")[2], identifier, memory)
     except InvalidInputError as error:
         raise InvalidInputError(
             f"{identifier} cannot be used as it is. {error} Give a function that makes the wrapped environment in "

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs import World
+from elbert.envs.memory import Remembering
 from elbert.fairness.episode_totals import as_names
 from elbert.learning.distributions import distribution_for
 from elbert.learning.networks import Model, Shape
@@ -33,21 +34,29 @@ class CompiledSimulator(Simulator):
 
     pure = True
 
-    def __init__(self, world: World, name: str, source: Environment, parameters: dict[str, Any] | None = None) -> None:
-        """The world, its name for people, and what the user gave."""
-        self.world, self.name, self.source, self.parameters = world, name, source, parameters
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        source: Environment,
+        parameters: dict[str, Any] | None = None,
+        memory: tuple[float, ...] = (),
+    ) -> None:
+        """The world, its name for people, what the user gave, and how far what is observed reaches back."""
+        self.name, self.source, self.parameters, self.own_world = name, source, parameters, world
         self.notion = world.benefit
         self.horizon, self.observation_shape = int(world.horizon), tuple(world.observation_space.shape)
+        if world.group_names is not None:
+            self.group_names = as_names(world.group_names, world.groups, "group_names")
+        self.world = world = Remembering(world, memory) if memory else world
         self.shape = Shape(
-            observation=int(np.prod(self.observation_shape)),
+            observation=int(np.prod(world.observation_space.shape)),
             actions=distribution_for(world.action_space),
             criteria=tuple(criterion.name for criterion in world.benefit.criteria),
             groups=world.groups,
             parts=world.parts,
             state=_state_size(world),
         )
-        if world.group_names is not None:
-            self.group_names = as_names(world.group_names, world.groups, "group_names")
         self.knows_means = _knows_means(world)
         leaves, structure = jax.tree.flatten(world)
         arrays = [np.asarray(leaf) for leaf in leaves]

@@ -11,6 +11,7 @@ import numpy as np
 
 from elbert.envs.gym_infos import VectorStep, VectorSteps
 from elbert.envs.gym_names import parts_of
+from elbert.envs.memory import parts_remembered, remembered
 from elbert.errors import InvalidInputError
 from elbert.learning.distributions import Distribution, distribution_for
 from elbert.learning.networks import Model, Shape
@@ -33,16 +34,23 @@ LONGEST_EPISODE = 100_000  # steps after which an episode counts as one that nev
 class HostSimulator(Simulator):
     """A vector environment that Gymnasium steps on the host. A policy of ours is compiled; others act by themselves."""
 
-    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], name: str, source: Environment) -> None:
+    def __init__(
+        self,
+        env: gymnasium.vector.VectorEnv[Any, Any, Any],
+        name: str,
+        source: Environment,
+        memory: tuple[float, ...] = (),
+    ) -> None:
         """Ask the environment for its groups and criteria by one step, which belongs to no episode that counts."""
-        self.name, self.source, self.copies, self.env = name, source, env.num_envs, env
+        self.name, self.source, self.copies, self.env, self.memory = name, source, env.num_envs, env, memory
         space = env.single_observation_space
         self.observation_shape = tuple(space.shape) if isinstance(space, gymnasium.spaces.Box) else None
         self._steps = VectorSteps(env)
         self._observations: Any = None  # [N, observation] before the next step; None before the first episode
         actions = distribution_for(env.single_action_space)
         size, names, groups = self._steps.probe()
-        self.shape = Shape(size, actions, names.criteria, groups, parts_of(env))
+        parts = parts_remembered(parts_of(env), size, memory)
+        self.shape = Shape(size * (1 + len(memory)), actions, names.criteria, groups, parts)
         self.notion, self.group_names = names.notion, names.groups
 
     def start(self, key: jax.Array, copies: int) -> None:
@@ -115,22 +123,31 @@ class HostSimulator(Simulator):
     def _restart(self, *seed: int) -> None:
         """New episodes. The seed is hashed: Gymnasium gives copy i the seed + i, and neighbours would share them."""
         words = np.random.SeedSequence(seed).generate_state(1)
-        self._observations = self._steps.reset(int(words[0] // 2))
+        self._observations = remembered(self._steps.reset(int(words[0] // 2)), self.memory)
 
     def _step(self, act: PolicyAct, noise: np.ndarray[Any, Any]) -> Rollout:
         """One step of every copy under the policy. [N, ...] each"""
         before = self._observations
         action, log_prob = act(before, noise)
         step = self._steps.step(self.shape.actions.to_env(action))
-        self._observations = step.next_observation
+        final, self._observations = self.recalled(step, before)
         return Rollout.of(
             step,
             observation=before,
-            next_observation=step.final_observation,
+            next_observation=final,
             action=action,
             log_prob=log_prob,
             counted=step.counted,
         )
+
+    def recalled(self, step: VectorStep, before: Any) -> tuple[Any, Any]:
+        """What is observed after a step, before and after any reset, with averages if there is memory. [N, ...] each"""
+        if not self.memory:
+            return step.final_observation, step.next_observation
+        final = remembered(step.final_observation, self.memory, before)
+        going = remembered(step.next_observation, self.memory, before)
+        fresh = remembered(step.next_observation, self.memory)
+        return final, np.where(self._steps.starts[:, None], fresh, going)
 
 
 def _acting(model: Model, policy: Policy, *, deterministic: bool = False) -> PolicyAct:

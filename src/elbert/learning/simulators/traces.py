@@ -15,6 +15,7 @@ import numpy as np
 
 from elbert.envs import World, WorldVectorEnv
 from elbert.envs.gym_infos import VectorSteps
+from elbert.envs.memory import Remembering, remembered
 from elbert.errors import InvalidInputError
 from elbert.learning.networks import Model
 from elbert.learning.policy import Policy, act_from_key
@@ -110,12 +111,17 @@ def trace_policy(
     if isinstance(simulator, CompiledSimulator):
         world, steps = simulator.world, _steps(int(simulator.world.horizon), longest)
         course = _course_of_networks(world, model, policy, deterministic, keys, steps)
-        return _trace(world, course, name=name, env=simulator.name, groups=simulator.group_names)
+        if isinstance(world, Remembering):  # what is shown is the world; the policy's memory is its own affair
+            course = course._replace(start=course.start.own, states=course.states.own)
+        return _trace(simulator.own_world, course, name=name, env=simulator.name, groups=simulator.group_names)
     assert isinstance(simulator, HostSimulator)
+    seen: Any = None
 
     def act(time: int, flat: np.ndarray[Any, Any], steps: VectorSteps) -> Any:
-        del steps
-        action = act_from_key(model, policy, flat, keys.act(time), deterministic)[0]
+        nonlocal seen
+        going = seen is not None and not steps.starts[0]
+        seen = remembered(flat, simulator.memory, seen if going else None)
+        action = act_from_key(model, policy, seen, keys.act(time), deterministic)[0]
         return model.distribution.to_env(np.asarray(action))
 
     return _on_host(simulator, act, name, seed, longest)
