@@ -21,6 +21,7 @@ from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.part_actions import part_actions
 from elbert.learning.simulators import CompiledSimulator
 from elbert.learning.subsets import Subset
+from elbert.learning.traces import trace_agent
 from tests.envs.own import Clinic
 from tests.learning.tiny import Probe, configured, trainer_of
 from tests.parameters import slow_after
@@ -213,10 +214,49 @@ def test_a_file_with_other_parts_is_noticed(agent, tmp_path):
         elbert.load(tmp_path / "broken.safetensors")
 
 
-def test_it_acts_in_another_world_of_the_same_sizes_and_in_no_other(agent):
+def crowd(people, communities=2, **chosen):
+    """A ring in which everybody knows the next two, with communities of half each."""
+    edges = [[i, (i + k) % people] for i in range(people) for k in (1, 2)]
+    chosen = {"first_case": None, "first_cases": max(people // 20, 1), "doses": 3, **chosen}
+    return Infectious(graph=edges, groups=np.arange(people) * communities // people, **chosen)
+
+
+def test_it_acts_among_more_people_and_gives_more_doses(agent):
+    """What it says of a person is what networks of that size say with the same weights and moments."""
     assert agent.evaluate(4, infection=0.9).worst.bias is not None
-    with pytest.raises(InvalidInputError, match="has 102 and"):
-        agent.evaluate(4, doses=2)
+    assert agent.evaluate(4, doses=2).episodes == 4
+    large = crowd(60, doses=5)
+    simulator = CompiledSimulator(large, "crowd", large)
+    fitted = agent.fitted(simulator)
+    assert fitted.shape.parts == large.parts
+    assert fitted.predict(np.zeros(180)).shape == (5,)
+    assert agent.evaluate(4, env=large).worst.bias is not None
+    assert trace_agent(agent, env=large).actions.shape == (20, 5)
+    same = crowd(34, doses=3)
+    assert agent.fitted(CompiledSimulator(same, "same", same)).shape.parts == same.parts, "those of where it acts"
+
+
+def test_moments_move_to_other_parts():
+    """Numbers of parts have what all old parts had together; those of no part keep their own."""
+    old, new = Parts([[1, 3], [2, 4]]), Parts([[0, 3], [1, 4], [2, 5]])
+    moments = Moments(jnp.float32(4), jnp.asarray([9.0, 1.0, 3.0, 5.0, 5.0]), jnp.asarray([8.0, 4.0, 8.0, 2.0, 2.0]))
+    moved = moments.for_parts(old, new, 7)
+    assert moved.mean.tolist() == [2.0, 2.0, 2.0, 5.0, 5.0, 5.0, 9.0]
+    assert moved.squares.tolist() == [10.0, 10.0, 10.0, 2.0, 2.0, 2.0, 8.0], "(4 + 8) / 2 and 4 (1 + 1) / 2"
+    pooled = moments.pooled(old.observed)
+    assert np.array_equal(moments.for_parts(old, old, 5).factors(), pooled.factors())
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        (lambda: crowd(34, communities=3), "numbers known of each part"),
+        (lambda: make_world("attention"), "numbers observed of each part"),
+    ],
+)
+def test_it_acts_in_no_world_of_other_parts(agent, env, says):
+    with pytest.raises(InvalidInputError, match=f"are not like those that it was trained with:.*{says}"):
+        agent.evaluate(4, env=env())
 
 
 def test_an_onnx_model_is_refused(agent, tmp_path):

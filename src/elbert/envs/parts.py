@@ -91,6 +91,22 @@ class Parts:
             )
         return ""
 
+    def unlike(self, observation: int, other: "Parts", observed: int) -> str:
+        """What keeps weights for these parts from scoring others: numbers of each, not how many; or nothing.
+
+        `observation` is the size of the observation that these are parts of, `observed` that of the other.
+        """
+        mine, theirs = (
+            {
+                "numbers observed of each part": parts.observed.shape[1],
+                "numbers known of each part": parts.features.shape[1],
+                "numbers that concern all parts": len(parts.others(size)),
+                "whether parts are joined by edges": parts.edges is not None,
+            }
+            for parts, size in ((self, observation), (other, observed))
+        )
+        return ", ".join(name for name in mine if mine[name] != theirs[name])
+
     @cached_property
     def standardised(self) -> Array:
         """The features with mean 0 and deviation 1 over parts; 0 where all parts are alike. [parts, k] float32"""

@@ -80,7 +80,7 @@ def _reproduction(folder: Path, experiments: Sequence[Path]) -> Reproduction:
         if "rows" not in content:
             continue
         envs = sorted({row["env"] for row in content["rows"]})
-        how: dict[str, Any] = {name: content[name] for name in ("preset", "seeds", "quick")} | {"part": content.get("part")}
-        (plan,) = plans_for([path.stem], **how, envs=envs)
+        how = {name: content[name] for name in ("preset", "seeds", "quick")}
+        (plan,) = plans_for([path.stem], part=content.get("part"), envs=envs, **how)
         outcomes.append(outcome_of(plan, folder / "runs"))
     return Reproduction(tuple(outcomes), {})

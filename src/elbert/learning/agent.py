@@ -213,9 +213,8 @@ class Agent(Evaluable, Shown):
         where, parameters = self.placed_in(env, parameters)
         s = self.settings
         with open_simulator(where, s.copies, parameters, memory=s.memory) as simulator:
-            shape = simulator.shape
-            self.check_fit(simulator)
-            sums = simulator.play(self.model, self.policy, **options)
+            shape, fitted = simulator.shape, self.fitted(simulator)
+            sums = simulator.play(fitted.model, fitted.policy, **options)
         about = self.about
         names = (about.group_names, simulator.group_names)[:: 1 if env is None else -1]  # those of where it acts first
         return sums, {
@@ -228,10 +227,30 @@ class Agent(Evaluable, Shown):
             "max_bias": about.max_bias,
         }
 
-    def check_fit(self, simulator: Simulator) -> None:
-        """Refuse an environment with other sizes than that of training. The policy keeps the parts of training."""
+    def fitted(self, simulator: Simulator) -> "Agent":
+        """The agent as it acts in an environment, which is refused if it has other sizes than that of training.
+
+        A policy by parts scores whatever parts the environment declares, however many: what has to be the same is
+        what is known and observed of each of them. Where none are declared, it keeps those of training.
+        """
         shape, own = simulator.shape, self.shape
         actions = shape.actions
+        if own.parts is not None and shape.parts is not None:
+            there = shape.seen_by(self.settings)
+            if there == own:
+                return self
+            assert there.parts is not None
+            apart = own.parts.unlike(own.observation, there.parts, there.observation)
+            if not apart and type(there.actions) is not type(own.actions):
+                apart = "kinds of actions"
+            if apart:
+                raise InvalidInputError(
+                    f"The agent scores parts, and those of {simulator.name} are not like those that it was trained "
+                    f"with: {apart}. There may be more or fewer of them, with the same numbers of each."
+                )
+            moments = self.policy.moments.for_parts(own.parts, there.parts, there.observation)
+            about = dataclasses.replace(self.about, observation_shape=simulator.observation_shape)
+            return dataclasses.replace(self, about=about, shape=there, policy=self.policy._replace(moments=moments))
         if own.parts is not None:
             fitted = part_actions(own.parts, actions)
             actions = actions if fitted is None else fitted.distribution
@@ -240,6 +259,7 @@ class Agent(Evaluable, Shown):
                 f"The agent was trained with {own.observation} numbers observed and actions {own.actions}; "
                 f"{simulator.name} has {shape.observation} and {shape.actions}."
             )
+        return self
 
     def placed_in(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Where the agent acts, and the world's parameters: what is given, over what it was trained in."""

@@ -148,6 +148,16 @@ class Moments(NamedTuple):
         means, sums = (jnp.broadcast_to(x, places.shape) for x in (mean, squares))
         return Moments(self.seen, self.mean.at[places].set(means), self.squares.at[places].set(sums))
 
+    def for_parts(self, old: Parts, new: Parts, size: int) -> "Moments":
+        """The same for an observation of this size that is made of other parts, which share what all old ones had."""
+        pooled, others = self.pooled(old.observed), (old.others(self.mean.shape[0]), new.others(size))
+
+        def placed(x: jax.Array) -> jax.Array:
+            row = jnp.broadcast_to(x[old.observed[0]], new.observed.shape)
+            return jnp.zeros(size, jnp.float32).at[new.observed].set(row).at[others[1]].set(x[others[0]])
+
+        return Moments(self.seen, placed(pooled.mean), placed(pooled.squares))
+
     def factors(self) -> jax.Array:
         """1 / deviation; 1 for a number that hardly varies. [n]"""
         deviation = jnp.sqrt(self.squares / jnp.maximum(self.seen, 1.0))

@@ -39,11 +39,11 @@ def trace_agent(
     """
     where, own = agent.placed_in(env, parameters)
     with open_simulator(where, 1, own, memory=agent.settings.memory) as simulator:
-        agent.check_fit(simulator)
+        fitted = agent.fitted(simulator)
         return trace_policy(
             simulator,
-            agent.model,
-            agent.policy,
+            fitted.model,
+            fitted.policy,
             name=agent.about.method,
             seed=as_seed(seed),
             longest=_checked(longest),
