@@ -2,10 +2,12 @@
 
     python benchmarks/large_worlds.py [--only epidemic attention train] [--people N ...] [--sites N ...]
                                       [--train-people N] [--iterations N] [--max-bias LIMIT] [--seed SEED]
+                                      [--act-among N ...] [--episodes N]
 
 `epidemic` and `attention` time one step of one copy, compiled, over a course of steps with random actions, and fit the
 exponent of the time over the size. `train` trains a policy by parts under a limit in an epidemic, and compares it with
-rules in the same episodes. Times are the best of several runs: note what else the machine does.
+rules in the same episodes: in a network of the size of training, and in larger ones that the policy has never seen.
+Times are the best of several runs: note what else the machine does.
 """
 
 import argparse
@@ -99,21 +101,35 @@ def time_steps(name: str, make: Callable[[int], World], sizes: Sequence[int]) ->
         print(f"{name}: time grows with the size to the power of {slope:.2f}", flush=True)
 
 
-def train(people: int, iterations: int, max_bias: float, seed: int) -> None:
+def train(people: int, iterations: int, max_bias: float, seed: int, act_among: Sequence[int], episodes: int) -> None:
     """Train by parts under a limit, and print how policy and rules do in the same fresh episodes."""
-    world = epidemic(people)
-    settings = {"copies": 8, "rollout": STEPS, "minibatch": 40, "epochs": 2, "hidden": [8, 8], "gamma": 0.97}
-    steps = iterations * 8 * STEPS
+    settings = {"copies": 64, "rollout": STEPS, "minibatch": 320, "epochs": 4, "hidden": [16, 16], "gamma": 0.97}
+    steps = iterations * 64 * STEPS
     begun = time.perf_counter()
     agent = elbert.train(
-        world, max_bias=max_bias, policy="parts", steps=steps, seed=seed, learning_rate=5e-3, progress=None, **settings
+        epidemic(people),
+        max_bias=max_bias,
+        policy="parts",
+        signals="auto",
+        steps=steps,
+        seed=seed,
+        learning_rate=3e-3,
+        progress=None,
+        **settings,
     )
     print(f"train: {people:,} people, {steps:,} steps: {time.perf_counter() - begun:.0f} s", flush=True)
-    for name in ("nobody", "degree", "exposed"):
-        print(
-            f"\nrule {name}\n{get_rule(f'rule:infectious/{name}').evaluate(16, seed=1, env=world, max_bias=max_bias)}"
-        )
-    print(f"\npolicy by parts, limit {max_bias:g}\n{agent.evaluate(16, seed=1)}", flush=True)
+    for size in (people, *act_among):
+        world = epidemic(size, seed=1)  # another network, of which training saw nothing
+        rules = [get_rule(f"rule:infectious/{name}") for name in ("nobody", "degree", "exposed")]
+        for who in (*rules, agent):
+            result = who.evaluate(episodes, seed=1, env=world, max_bias=max_bias, progress=None)
+            reward, bias, limit = result.reward, result.worst.bias, result.limit
+            assert limit is not None
+            print(
+                f"{size:>9,} people {result.method:20} reward {reward.mean:.4f} ({reward.low:.4f} .. {reward.high:.4f})"
+                f"  debiased bias {bias.debiased:.4f}  {limit.verdict}",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -123,8 +139,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     parser.add_argument("--people", nargs="+", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--sites", nargs="+", type=int, default=[10, 100, 1_000, 10_000])
-    parser.add_argument("--train-people", type=int, default=10_000)
-    parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--train-people", type=int, default=500)
+    parser.add_argument("--act-among", nargs="*", type=int, default=[10_000, 100_000])
+    parser.add_argument("--episodes", type=int, default=64)
+    parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--max-bias", type=float, default=0.02)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -133,7 +151,7 @@ def main() -> None:
     if "attention" in given.only:
         time_steps("attention", allocation, given.sites)
     if "train" in given.only:
-        train(given.train_people, given.iterations, given.max_bias, given.seed)
+        train(given.train_people, given.iterations, given.max_bias, given.seed, given.act_among, given.episodes)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import elbert
-from elbert.envs import EnvCheckError, check_env
+from elbert.envs import EnvCheckError, Parts, check_env
 from elbert.errors import InvalidInputError
 
 from .own import Coin
@@ -44,6 +44,19 @@ def test_freezing_static_parts_and_subclasses():
 
     with pytest.raises(TypeError, match="names 'side' as static"):
         type("Wrong", (Coin,), {}, static=("side",))
+
+
+def test_a_parameter_that_is_no_array_is_refused_by_name():
+    class Sites(Coin):
+        parts: Any = Parts([[0]])
+
+    with pytest.raises(InvalidInputError, match=r'parts of Sites is annotated.*static=\("parts",\)'):
+        Sites()
+
+    class Named(Coin, static=("parts",)):
+        parts: Any = Parts([[0]])
+
+    assert Named().parts == Parts([[0]])
 
 
 def test_shapes_that_contradict_the_groups_are_explained():

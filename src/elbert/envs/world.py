@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from elbert.envs.parts import Parts
+from elbert.errors import InvalidInputError
 from elbert.fairness.notions import Notion
 
 
@@ -175,6 +176,19 @@ def _freezing(init: Callable[..., None]) -> Callable[..., None]:
     def wrapped(self: World, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if type(self).__init__ is wrapped:
+            _check_leaves(self)
             vars(self)["_frozen"] = True
 
     return wrapped
+
+
+def _check_leaves(world: World) -> None:
+    """Refuse parameters that JAX cannot trace: it would say so later, and not of which class."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(world)[0]:
+        if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
+            name = getattr(path[0], "name", path[0])
+            raise InvalidInputError(
+                f"The attribute {name} of {type(world).__name__} is annotated, so it is a parameter, but it is no "
+                f"number or array ({type(leaf).__name__}). Name it as static: class {type(world).__name__}(World, "
+                f'static=("{name}",)).'
+            )
