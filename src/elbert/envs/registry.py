@@ -261,7 +261,7 @@ for _entry in (
                 "epochs": 2,
                 "minibatch": 4000,
                 "learning_rate": 5e-3,
-                "gamma": 0.999,
+                "gamma": 0.9995,
                 "gae_lambda": 0.98,
                 "entropy_weight": 0.002,
                 "hidden": [32],
