@@ -232,6 +232,7 @@ def test_it_acts_among_more_people_and_gives_more_doses(agent):
     assert fitted.predict(np.zeros(180)).shape == (5,)
     assert agent.evaluate(4, env=large).worst.bias is not None
     assert trace_agent(agent, env=large).actions.shape == (20, 5)
+    assert agent.evaluate(4, env=crowd(40, doses=1)).episodes == 4, "one choice among people instead of several"
     same = crowd(34, doses=3)
     assert agent.fitted(CompiledSimulator(same, "same", same)).shape.parts == same.parts, "those of where it acts"
 

@@ -241,8 +241,9 @@ class Agent(Evaluable, Shown):
                 return self
             assert there.parts is not None
             apart = own.parts.unlike(own.observation, there.parts, there.observation)
-            if not apart and type(there.actions) is not type(own.actions):
-                apart = "kinds of actions"
+            mine, theirs = (part_actions(own.parts, own.actions), part_actions(there.parts, there.actions))
+            if mine is None or theirs is None or not mine.like(theirs):
+                apart = apart or "what actions hold of each part"
             if apart:
                 raise InvalidInputError(
                     f"The agent scores parts, and those of {simulator.name} are not like those that it was trained "

@@ -17,6 +17,11 @@ class PartActions(NamedTuple):
     each: int  # numbers of each part
     rest: int  # numbers that belong to no part
 
+    def like(self, other: "PartActions") -> bool:
+        """Whether the same weights can say both, of however many parts: one choice among parts, or several of them."""
+        real = (isinstance(actions.distribution, Gaussian) for actions in (self, other))
+        return (self.each, self.rest) == (other.each, other.rest) and len(set(real)) == 1
+
 
 def part_actions(parts: Parts, actions: Distribution) -> PartActions | None:
     """How the parts of a problem make up a distribution over its actions; None if they do not.
