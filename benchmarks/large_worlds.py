@@ -2,7 +2,7 @@
 
     python benchmarks/large_worlds.py [--only epidemic attention train] [--people N ...] [--sites N ...]
                                       [--train-people N] [--iterations N] [--max-bias LIMIT] [--seed SEED]
-                                      [--act-among N ...] [--episodes N]
+                                      [--act-among N ...] [--episodes N] [--save FILE]
 
 `epidemic` and `attention` time one step of one copy, compiled, over a course of steps with random actions, and fit the
 exponent of the time over the size. `train` trains a policy by parts under a limit in an epidemic, and compares it with
@@ -101,7 +101,9 @@ def time_steps(name: str, make: Callable[[int], World], sizes: Sequence[int]) ->
         print(f"{name}: time grows with the size to the power of {slope:.2f}", flush=True)
 
 
-def train(people: int, iterations: int, max_bias: float, seed: int, act_among: Sequence[int], episodes: int) -> None:
+def train(
+    people: int, iterations: int, max_bias: float, seed: int, act_among: Sequence[int], episodes: int, save: str | None
+) -> None:
     """Train by parts under a limit, and print how policy and rules do in the same fresh episodes."""
     settings = {"copies": 64, "rollout": STEPS, "minibatch": 320, "epochs": 4, "hidden": [16, 16], "gamma": 0.97}
     steps = iterations * 64 * STEPS
@@ -118,6 +120,8 @@ def train(people: int, iterations: int, max_bias: float, seed: int, act_among: S
         **settings,
     )
     print(f"train: {people:,} people, {steps:,} steps: {time.perf_counter() - begun:.0f} s", flush=True)
+    if save is not None:
+        agent.save(save)
     for size in (people, *act_among):
         world = epidemic(size, seed=1)  # another network, of which training saw nothing
         rules = [get_rule(f"rule:infectious/{name}") for name in ("nobody", "degree", "exposed")]
@@ -145,13 +149,22 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--max-bias", type=float, default=0.02)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--save", help="file for the trained agent")
     given = parser.parse_args()
     if "epidemic" in given.only:
         time_steps("epidemic", epidemic, given.people)
     if "attention" in given.only:
         time_steps("attention", allocation, given.sites)
     if "train" in given.only:
-        train(given.train_people, given.iterations, given.max_bias, given.seed, given.act_among, given.episodes)
+        train(
+            given.train_people,
+            given.iterations,
+            given.max_bias,
+            given.seed,
+            given.act_among,
+            given.episodes,
+            given.save,
+        )
 
 
 if __name__ == "__main__":
