@@ -236,22 +236,7 @@ class Agent(Evaluable, Shown):
         shape, own = simulator.shape, self.shape
         actions = shape.actions
         if own.parts is not None and shape.parts is not None:
-            there = shape.seen_by(self.settings)
-            if there == own:
-                return self
-            assert there.parts is not None
-            apart = own.parts.unlike(own.observation, there.parts, there.observation)
-            mine, theirs = (part_actions(own.parts, own.actions), part_actions(there.parts, there.actions))
-            if mine is None or theirs is None or not mine.like(theirs):
-                apart = apart or "what actions hold of each part"
-            if apart:
-                raise InvalidInputError(
-                    f"The agent scores parts, and those of {simulator.name} are not like those that it was trained "
-                    f"with: {apart}. There may be more or fewer of them, with the same numbers of each."
-                )
-            moments = self.policy.moments.for_parts(own.parts, there.parts, there.observation)
-            about = dataclasses.replace(self.about, observation_shape=simulator.observation_shape)
-            return dataclasses.replace(self, about=about, shape=there, policy=self.policy._replace(moments=moments))
+            return self._among(shape.seen_by(self.settings), simulator)
         if own.parts is not None:
             fitted = part_actions(own.parts, actions)
             actions = actions if fitted is None else fitted.distribution
@@ -261,6 +246,26 @@ class Agent(Evaluable, Shown):
                 f"{simulator.name} has {shape.observation} and {shape.actions}."
             )
         return self
+
+    def _among(self, there: Shape, simulator: Simulator) -> "Agent":
+        """The same weights for the parts of another problem."""
+        own = self.shape
+        if (there.observation, there.actions, there.parts) == (own.observation, own.actions, own.parts):
+            return self
+        assert own.parts is not None
+        assert there.parts is not None
+        apart = own.parts.unlike(own.observation, there.parts, there.observation)
+        mine, theirs = part_actions(own.parts, own.actions), part_actions(there.parts, there.actions)
+        if mine is None or theirs is None or not mine.like(theirs):
+            apart = apart or "what actions hold of each part"
+        if apart:
+            raise InvalidInputError(
+                f"The agent scores parts, and those of {simulator.name} are not like those that it was trained with: "
+                f"{apart}. There may be more or fewer of them, with the same numbers of each."
+            )
+        moments = self.policy.moments.for_parts(own.parts, there.parts, there.observation)
+        about = dataclasses.replace(self.about, observation_shape=simulator.observation_shape)
+        return dataclasses.replace(self, about=about, shape=there, policy=self.policy._replace(moments=moments))
 
     def placed_in(self, env: Environment | None, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Where the agent acts, and the world's parameters: what is given, over what it was trained in."""
