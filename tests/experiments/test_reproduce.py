@@ -26,6 +26,7 @@ from elbert.experiments.reproduce import Verdicts, cell, experiment_outcome, pub
 from elbert.experiments.sources import open_sources
 from elbert.files import write_sealed
 from elbert.learning import METHODS, DivergedError
+from elbert.report.benchmark import verdicts_text
 from elbert.report.charts import Point, extremes, pareto, smoothed
 from elbert.report.paper import cells, markdown, write_reproduction
 from tests.experiments.engines import Here
@@ -381,6 +382,9 @@ def test_a_limit_that_a_policy_was_not_trained_for_is_judged_by_the_interval():
         parts = [SimpleNamespace(bias=SimpleNamespace(ci=each, left_out=left_out)) for each in ends]
         return benchmark._verdict(SimpleNamespace(limit=None, criteria=parts), 0.05)
 
+    assert verdicts_text(["confirmed"] * 3) == "confirmed"
+    assert verdicts_text(["refuted", "confirmed", "confirmed"]) == "2 confirmed, 1 refuted"
+    assert verdicts_text([]) == ""
     assert verdict_of((0.0, 0.04)) == "confirmed"
     assert verdict_of((0.0, 0.04), (0.01, 0.06)) == "not refuted"
     assert verdict_of((0.0, 0.04), (0.06, 0.08)) == "refuted"

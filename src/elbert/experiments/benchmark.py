@@ -94,16 +94,19 @@ class Cell:
     best: BestReward | None  # that any policy can have at the limit, or a bound
 
     @property
-    def verdict(self) -> Verdict | None:
-        """On the limit, the least favourable over seeds.
+    def verdicts(self) -> list[Verdict]:
+        """On the limit, seed by seed; none where the training is missing.
 
         Policies that were not trained for the limit are judged by the 95 % interval of their bias. As in the test of a
         limit, nothing is confirmed where a group had to be left out.
         """
-        if self.result is None:
-            return None
-        verdicts: list[Verdict] = [_verdict(single, self.entrant.limit) for single in self.result.singles]
-        return max(verdicts, key=VERDICTS.index)
+        singles = () if self.result is None else self.result.singles
+        return [_verdict(single, self.entrant.limit) for single in singles]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The least favourable over seeds."""
+        return max(self.verdicts, key=VERDICTS.index, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers; `missing` where there is no training."""
@@ -116,7 +119,7 @@ class Cell:
             "best": None if self.best is None else self.best._asdict(),
             "bias": asdict(result.worst.bias),
             "verdict": self.verdict,
-            "verdicts": [_verdict(single, entrant.limit) for single in result.singles],
+            "verdicts": self.verdicts,
             "train_seconds": result.train_seconds,
             "seeds": len(result.singles),
             "rates": {

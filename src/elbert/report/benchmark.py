@@ -1,10 +1,13 @@
 """The benchmark as a table, a page and a picture: methods by worlds."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elbert.exact.frontier import BestReward
 from elbert.experiments.benchmark import FEWEST_ROLLOUTS, BenchmarkOutcome, Cell
+from elbert.experiments.results import VERDICTS
+from elbert.fairness.bias_inference import Verdict
 from elbert.files import write_json, write_whole
 from elbert.report.pages import around
 from elbert.report.style import draw_figure
@@ -54,10 +57,16 @@ def cells(cell: Cell) -> tuple[str, ...]:
         best_text(cell.best),
         number(bias.estimate),
         around(bias.ci),
-        cell.verdict or "",
+        verdicts_text(cell.verdicts),
         ", ".join(f"{part.criterion} {number(part.bias.estimate, 3)}" for part in others),
         number(result.train_seconds, 0, unknown=""),
     )
+
+
+def verdicts_text(verdicts: Sequence[Verdict]) -> str:
+    """The word that all seeds share, or how many have which: 2 confirmed, 1 not refuted."""
+    counts = {word: verdicts.count(word) for word in VERDICTS if word in verdicts}
+    return next(iter(counts), "") if len(counts) < 2 else ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
 def best_text(best: BestReward | None) -> str:
@@ -76,9 +85,9 @@ def benchmark_notes(outcome: BenchmarkOutcome) -> list[str]:
         f"Preset {base.preset}, {many} seed{'' if many == 1 else 's'}{extent}. All methods of a world have the same "
         "networks, rollouts and steps. Evaluated in fresh episodes with sampled actions; intervals over "
         f"{over}. Best possible: the most reward that any policy within the limit can expect, or a bound (<=) that "
-        "none exceeds; empty where neither is known. The limit is confirmed or refuted at 95 %, by the seed that keeps "
-        "it least; policies that were not trained for a limit are judged by the interval of their bias. Seconds: time "
-        "of training, all seeds together.",
+        "none exceeds; empty where neither is known. The limit is confirmed or refuted at 95 %, seed by seed; the "
+        "picture shows the seed that keeps it least. Policies that were not trained for a limit are judged by the "
+        "interval of their bias. Seconds: time of training, all seeds together.",
         "Return-gap is given the limit for the gap of returns, a different notion; R-PPO and A-PPO punish what exceeds "
         "the limit, with the preset's coefficients; G-PPO knows no limit. A method that looks bad here may do better "
         "with settings that nobody tried, and a simulator's groups and labels are right by construction: those of data "
