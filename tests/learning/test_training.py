@@ -268,7 +268,7 @@ def test_every_setting_changes_what_is_learned(method, given):
 def test_no_setting_is_left_out_above():
     covered = {(method, name) for method, given in EFFECTS for name in given}
     by_shape = {"steps", "copies", "rollout", "hidden", "initial_deviation", "reset_each_rollout"}  # tested below
-    by_shape |= {"policy"}  # tested with parts
+    by_shape |= {"policy", "memory"}  # tested with parts, and in test_memory
     by_shape |= {"critic_sees", "signals", "deviation_kept"}  # tested with what the simulator knows
     for name in settings_of(Settings):
         assert name in by_shape or ("elbert-po", name) in covered
