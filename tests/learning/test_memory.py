@@ -156,6 +156,8 @@ def test_an_agent_acts_with_what_it_remembers(agent):
         ({}, r"remembers what it observed \(memory = \[2.0, 5.0\]\), and state was not given"),
         ({"state": np.zeros((2, 6))}, r"state has shape \(2, 6\)"),
         ({"state": np.zeros((1, 2))}, r"state has shape \(1, 2\)"),
+        ({"state": "before"}, "state is no array of numbers"),
+        ({"state": np.zeros((1, 6)), "episode_start": [True, False]}, r"episode_start has shape \(2,\). Give one"),
     ],
 )
 def test_a_memory_that_is_missing_or_of_others_is_refused(agent, given, says):

@@ -3,8 +3,8 @@
     m <- m + (o - m) / span,   m = o at the start of an episode
 
 One average for each span of steps. Where an observation is noise around something that moves slowly, such as counts
-around a rate, a policy that sees both knows more than one that sees the present alone (Eberhard et al. 2025 show what
-such traces can and cannot tell apart). They are part of what is observed, so that every policy and every method can
+around a rate, a policy that sees both knows more than one that sees the present alone (Eberhard et al. 2025 compare
+such traces with windows of observations). They are part of what is observed, so that every policy and every method can
 have them, and nothing has to be learned through time.
 """
 

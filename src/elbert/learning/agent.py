@@ -196,12 +196,19 @@ class Agent(Evaluable, Shown):
         fresh = remembered(batch, spans)
         if state is None:
             return fresh
-        before = np.asarray(state, np.float32)
+        try:
+            before = np.asarray(state, np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"state is no array of numbers ({error}). {need}") from error
         if before.shape != rows:
             raise InvalidInputError(f"state has shape {before.shape}. {need}")
-        starts = np.zeros(len(batch)) if episode_start is NOT_GIVEN or episode_start is None else episode_start
-        opens = np.broadcast_to(np.asarray(starts, bool), len(batch))
-        return np.where(opens[:, None], fresh, remembered(batch, spans, before))
+        opens = np.asarray(False if episode_start is NOT_GIVEN or episode_start is None else episode_start, bool)
+        if opens.shape not in ((), rows[:1]):
+            raise InvalidInputError(
+                f"episode_start has shape {opens.shape}. Give one answer for each of the {len(batch)} observations, or "
+                "one for all."
+            )
+        return np.where(opens.reshape(-1, 1), fresh, remembered(batch, spans, before))
 
     def seed(self, seed: int) -> None:
         """Start the randomness of `predict` again from this seed."""

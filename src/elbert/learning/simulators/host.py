@@ -130,7 +130,7 @@ class HostSimulator(Simulator):
         before = self._observations
         action, log_prob = act(before, noise)
         step = self._steps.step(self.shape.actions.to_env(action))
-        final, self._observations = self.recalled(step, before)
+        final, self._observations = self._recalled(step, before)
         return Rollout.of(
             step,
             observation=before,
@@ -140,7 +140,7 @@ class HostSimulator(Simulator):
             counted=step.counted,
         )
 
-    def recalled(self, step: VectorStep, before: Any) -> tuple[Any, Any]:
+    def _recalled(self, step: VectorStep, before: Any) -> tuple[Any, Any]:
         """What is observed after a step, before and after any reset, with averages if there is memory. [N, ...] each"""
         if not self.memory:
             return step.final_observation, step.next_observation
