@@ -26,7 +26,7 @@ from elbert.experiments.reproduce import Verdicts, cell, experiment_outcome, pub
 from elbert.experiments.sources import open_sources
 from elbert.files import write_sealed
 from elbert.learning import METHODS, DivergedError
-from elbert.report.benchmark import verdicts_text
+from elbert.report.benchmark import method_table, verdicts_text
 from elbert.report.charts import Point, extremes, pareto, smoothed
 from elbert.report.paper import cells, markdown, write_reproduction
 from tests.experiments.engines import Here
@@ -391,3 +391,23 @@ def test_a_limit_that_a_policy_was_not_trained_for_is_judged_by_the_interval():
     assert verdict_of((0.0, 0.04), None) == "not estimable"
     assert verdict_of((0.06, 0.07), None) == "refuted"
     assert verdict_of((0.0, 0.04), left_out=("2",)) == "not refuted", "nobody knows of the group that is left out"
+
+
+def test_methods_are_counted_over_worlds_and_most_reward_is_among_those_that_keep_the_limit():
+    def cell(world, method, reward, *verdicts):
+        entrant = SimpleNamespace(world=world, method=method, limit=0.05)
+        worst = max(verdicts, key=benchmark.VERDICTS.index, default=None)
+        result = None if reward is None else SimpleNamespace(reward=SimpleNamespace(mean=reward))
+        return SimpleNamespace(entrant=entrant, result=result, verdict=worst, verdicts=list(verdicts))
+
+    found = SimpleNamespace(
+        cells=(
+            cell("a", "x", 1.0, "confirmed", "confirmed"),
+            cell("a", "y", 2.0, "confirmed", "refuted"),
+            cell("b", "x", 1.0, "confirmed", "not refuted"),
+            cell("b", "y", 1.5, "confirmed", "confirmed"),
+            cell("c", "x", 1.0, "refuted", "not estimable"),
+            cell("c", "y", None),
+        )
+    )
+    assert method_table(found).rows == (("0.05", "x", "3", "2", "1", "1"), ("0.05", "y", "3", "0", "1", "1"))

@@ -27,6 +27,10 @@ COLUMNS = (
     Column("bias by other rates", detail=True),
     Column("seconds", right=True),
 )
+METHOD_COLUMNS = (
+    *columns("limit", "method"),
+    *columns("confirmed", "undetermined", "refuted", "most reward in", right=True),
+)
 LOOKS = {  # verdict -> colour and mark: the mark says the same in greyscale
     "confirmed": ("#BFDDEE", "\u2713"),
     "not refuted": ("#E8E8E8", "?"),
@@ -40,6 +44,38 @@ def benchmark_table(outcome: BenchmarkOutcome) -> Table:
     places = [(cell.entrant.world, cell.entrant.limit) for cell in outcome.cells]
     sections = tuple(place for place in range(len(places) - 1) if places[place] != places[place + 1])
     return Table(COLUMNS, tuple(cells(cell) for cell in outcome.cells), sections=sections)
+
+
+def method_table(outcome: BenchmarkOutcome) -> Table:
+    """What each method did over all worlds and seeds: verdicts, and where it earned most within the limit."""
+    _, methods, limits = _axes(outcome)
+    rows = []
+    for limit in limits:
+        those = [cell for cell in outcome.cells if cell.entrant.limit == limit and cell.result is not None]
+        first = _most_reward(those)
+        for method in methods:
+            verdicts = [word for cell in those if cell.entrant.method == method for word in cell.verdicts]
+            sure = [verdicts.count(word) for word in ("confirmed", "refuted")]
+            counts = (sure[0], len(verdicts) - sum(sure), sure[1], first.count(method))
+            rows.append((f"{limit:g}", method, *map(str, counts)))
+    sections = tuple(len(methods) * place - 1 for place in range(1, len(limits)))
+    return Table(METHOD_COLUMNS, tuple(rows), sections=sections)
+
+
+def _most_reward(those: Sequence[Cell]) -> list[str]:
+    """For each world the method with most reward among those that no seed refutes; worlds without any are left out."""
+    kept = [cell for cell in those if cell.verdict in ("confirmed", "not refuted")]
+    best: dict[str, Cell] = {}
+    for cell in kept:
+        world = cell.entrant.world
+        if world not in best or _reward(cell) > _reward(best[world]):
+            best[world] = cell
+    return [cell.entrant.method for cell in best.values()]
+
+
+def _reward(cell: Cell) -> float:
+    assert cell.result is not None
+    return cell.result.reward.mean
 
 
 def cells(cell: Cell) -> tuple[str, ...]:
@@ -87,7 +123,8 @@ def benchmark_notes(outcome: BenchmarkOutcome) -> list[str]:
         f"{over}. Best possible: the most reward that any policy within the limit can expect, or a bound (<=) that "
         "none exceeds; empty where neither is known. The limit is confirmed or refuted at 95 %, seed by seed; the "
         "picture shows the seed that keeps it least. Policies that were not trained for a limit are judged by the "
-        "interval of their bias. Seconds: time of training, all seeds together.",
+        "interval of their bias. Most reward in: worlds where the method earns most, on average over seeds, among "
+        "those that no seed refutes. Seconds: time of training, all seeds together.",
         "Return-gap is given the limit for the gap of returns, a different notion; R-PPO and A-PPO punish what exceeds "
         "the limit, with the preset's coefficients; G-PPO knows no limit. A method that looks bad here may do better "
         "with settings that nobody tried, and a simulator's groups and labels are right by construction: those of data "
@@ -103,7 +140,7 @@ def write_benchmark(outcome: BenchmarkOutcome, out: Path) -> list[Path]:
         size = picture_size(outcome)
         figures = draw_figure(lambda figure: draw_benchmark(figure, outcome), size, path)
     picture = f"![{TITLE}]({outcome.name}.png)\n\n" if figures else ""
-    page = Page((benchmark_table(outcome), *benchmark_notes(outcome)))
+    page = Page((method_table(outcome), benchmark_table(outcome), *benchmark_notes(outcome)))
     table, data = out / f"{outcome.name}.md", out / f"{outcome.name}.json"
     write_json(data, outcome.to_dict())
     write_whole(table, f"# {TITLE}\n\n{picture}{page.to_markdown()}")

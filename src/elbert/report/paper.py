@@ -9,7 +9,7 @@ from elbert.experiments.reproduce import Outcome, Reproduction, Row, published
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.two_trajectories import TwoTrajectories
 from elbert.files import write_json, write_whole
-from elbert.report.benchmark import TITLE, benchmark_table, write_benchmark
+from elbert.report.benchmark import TITLE, benchmark_table, method_table, write_benchmark
 from elbert.report.charts import (
     Point,
     curve_legend,
@@ -51,7 +51,7 @@ def reproduction_page(reproduction: Reproduction) -> Page:
         if isinstance(outcome, TwoTrajectories):
             parts += [trajectories_table(outcome), EXPLANATION]
         elif isinstance(outcome, BenchmarkOutcome):
-            parts += [f"# {TITLE}", benchmark_table(outcome).brief()]
+            parts += [f"# {TITLE}", benchmark_table(outcome).brief(), method_table(outcome)]
         else:
             parts += [f"# {outcome.experiment.title}", experiment_table(outcome).brief()]
     return Page(tuple(parts))

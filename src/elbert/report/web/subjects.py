@@ -20,7 +20,7 @@ from elbert.files import as_path, write_whole
 from elbert.learning.result import Result
 from elbert.report.audit_pages import CAUTION as CAUTION_OF_LOGS
 from elbert.report.audit_pages import VERDICTS, audit_page, plural, rate_name
-from elbert.report.benchmark import TITLE, benchmark_notes, benchmark_table
+from elbert.report.benchmark import TITLE, benchmark_notes, benchmark_table, method_table
 from elbert.report.charts import Point, point_of, read_curve
 from elbert.report.frontier import frontier_page, rule_points
 from elbert.report.law_page import law_page
@@ -186,7 +186,8 @@ def reproduction_document(reproduction: Reproduction) -> Document:
         blocks += [Heading(experiment.title), Text(f"{experiment.question} In the paper: {experiment.figure}.")]
         blocks += [Grid(_panels(outcome)), experiment_table(outcome)]
     for each in benchmarks:
-        blocks += [Heading(TITLE), benchmark_table(each), *(Text(note) for note in benchmark_notes(each))]
+        notes = (Text(note) for note in benchmark_notes(each))
+        blocks += [Heading(TITLE), method_table(each), benchmark_table(each), *notes]
     base = outcomes[0].experiment.base if outcomes else benchmarks[0].benchmark.base
     return Document(
         title="elbert: the paper's experiments, reproduced" if outcomes else "elbert: the benchmark",
