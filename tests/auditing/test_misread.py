@@ -17,6 +17,7 @@ from elbert.auditing.csv_bytes import look_at
 from elbert.errors import ElbertError, InvalidInputError, NotEstimableError
 from elbert.files import FileError
 from tests.auditing.logs import clustered
+from tests.parameters import slow_after
 
 HEAD = "officer,group,decision,score,note\n"
 LINES = [f"o{i % 12},{'ab'[i % 2]},{('yes', 'no', 'no')[i % 3]},{i % 10},fine\n" for i in range(120)]
@@ -145,19 +146,14 @@ def test_names_of_files_that_are_no_text(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("rows", "status", "unit", "time", "period", "measure 0", "value", "key", "held", "label", "score as number"),
-        *(
-            "copies of a row",
-            "unit of a row",
-            "unit of the log",
-            "date as time",
-            "a\nb",
-            "\x1b[31m",
-            "\u202ex",
-            "x" * 10_000,
-        ),
-    ],
+    slow_after(
+        6,
+        [
+            *("rows", "unit of a row", "a\nb", "\x1b[31m", "\u202ex", "x" * 10_000),
+            *("status", "unit", "time", "period", "measure 0", "value", "key", "held", "label", "score as number"),
+            *("copies of a row", "unit of the log", "date as time"),
+        ],
+    ),
 )
 def test_columns_may_be_called_anything(name, tmp_path):
     frame = log(score=[str(i % 10) for i in range(120)], date=[f"2020-0{1 + i % 9}-01" for i in range(120)])

@@ -17,6 +17,7 @@ from elbert.fairness.confidence_sequences import sequence_radius
 from elbert.files import FileError
 from tests.auditing.logs import clustered
 from tests.command_line import cli
+from tests.parameters import slow_after
 
 ASKED = {"time": "date", "group": "group", "decision": "decision", "period": "week"}
 
@@ -38,15 +39,17 @@ def in_pieces(frame, state, number, **asked):
 
 @pytest.mark.parametrize(
     "asked",
-    [
-        ASKED,
-        ASKED | {"period": "day", "unit": "visit"},
-        ASKED | {"unit": "row"},
-        ASKED | {"key": "id", "max_bias": 0.05},
-        ASKED | {"unit": "row", "exact": True},
-        ASKED | {"exact": True, "largest": 1000},
-    ],
-    ids=["weeks", "units", "rows", "keys", "exact rows", "exact weeks"],
+    slow_after(
+        2,
+        [
+            pytest.param(ASKED, id="weeks"),
+            pytest.param(ASKED | {"unit": "row", "exact": True}, id="exact rows"),
+            pytest.param(ASKED | {"period": "day", "unit": "visit"}, id="units"),
+            pytest.param(ASKED | {"unit": "row"}, id="rows"),
+            pytest.param(ASKED | {"key": "id", "max_bias": 0.05}, id="keys"),
+            pytest.param(ASKED | {"exact": True, "largest": 1000}, id="exact weeks"),
+        ],
+    ),
 )
 def test_one_piece_and_many_give_the_same_state(tmp_path, asked):
     frame = log(units=60).with_row_index("id")

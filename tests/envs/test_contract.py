@@ -19,15 +19,15 @@ from elbert.envs import ENTRIES, Attention, Credit, Infectious, Lending, Waiting
 from elbert.envs.waiting_list import FITS
 from tests.parameters import slow_after
 
-NAMES = sorted(ENTRIES, key=lambda name: name in ("infectious", "attention"))  # the same code as their harder versions
-TYPICAL = sorted(NAMES, key=lambda name: name not in ("lending", "attention-harder"))  # choices, and real numbers
+FIRST = ("lending", "attention-harder", "infectious-harder", "waiting-list")  # choices, numbers, people, two criteria
+NAMES = sorted(ENTRIES, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
 COURSE = 25
 COPIES = 3
 """Everywhere the same lengths and numbers of copies: each world is compiled once for all tests of a process."""
-by_name = pytest.mark.parametrize("name", slow_after(len(NAMES) - 2, NAMES))
-by_id = pytest.mark.parametrize("identifier", slow_after(len(NAMES) - 2, [ENTRIES[name].id for name in NAMES]))
-by_typical_name = pytest.mark.parametrize("name", slow_after(2, TYPICAL))
-by_typical_id = pytest.mark.parametrize("identifier", slow_after(2, [ENTRIES[name].id for name in TYPICAL]))
+by_name = pytest.mark.parametrize("name", slow_after(4, NAMES))
+by_id = pytest.mark.parametrize("identifier", slow_after(4, [ENTRIES[name].id for name in NAMES]))
+by_typical_name = pytest.mark.parametrize("name", slow_after(2, NAMES))
+by_typical_id = pytest.mark.parametrize("identifier", slow_after(2, [ENTRIES[name].id for name in NAMES]))
 
 
 def actions_of(world, key, shape=()):
@@ -49,7 +49,10 @@ def course(world, key, steps=COURSE):
         yield state, step
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if ENTRIES[name].world.means is not World.means])
+WITH_MEANS = [name for name in NAMES if ENTRIES[name].world.means is not World.means]
+
+
+@pytest.mark.parametrize("name", slow_after(3, WITH_MEANS))
 def test_means_are_the_means_of_what_happens(name):
     """Over many episodes, what happened and what was to be expected differ by chance alone, step by step and in sum."""
     world, copies, steps = make_world(name), 400, 20
@@ -164,7 +167,7 @@ def test_worlds_can_be_made_inside_vmap(make, values):
     slow_after(
         2,
         [
-            *(pytest.param(name, {}, id=name) for name in TYPICAL),
+            *(pytest.param(name, {}, id=name) for name in NAMES),
             *(
                 pytest.param(name, {"first_case": None}, id=f"{name}, any first case")
                 for name in ("infectious", "infectious-harder")

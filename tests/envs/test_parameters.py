@@ -308,6 +308,7 @@ def test_the_karate_club():
     assert other.edges().tolist() == club.edges.tolist()
 
 
+@pytest.mark.slow
 def test_few_and_many_people_are_counted_alike(monkeypatch):
     """The matrix and the list of edges give the same neighbours and the same course."""
     rng = np.random.default_rng(0)
@@ -339,6 +340,7 @@ def _neighbours(edges, people):
     return [sorted(neighbours) for neighbours in known]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_people():
     """No array of people squared is made (it would take 40 GB), and a step is a step."""
     rng = np.random.default_rng(1)

@@ -66,6 +66,7 @@ def plain_episode(rng, scores, weeks, start):
     return [-died, *transplants.values(), *listed.values(), *years.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_within_four_standard_errors_of_a_plain_implementation(name):
     """Red if organs, risks, arrivals or demand are another process, or the order of a week is another one."""
@@ -103,6 +104,7 @@ def test_organs_by_hand(scores, waiting, organs, given):
     assert np.asarray(found).tolist() == [list(row) for row in given]
 
 
+@pytest.mark.slow
 def test_demand_is_people_or_years_or_both():
     """Red if the first list is not counted, if it is counted twice, or if years are those after the week."""
     key, action = jax.random.key(4), jnp.zeros(4)

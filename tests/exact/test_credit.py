@@ -13,9 +13,9 @@ from elbert.exact.branch_and_bound import best_within
 from elbert.exact.credit import best_shared_threshold, equal_opportunity_thresholds, profitable
 from elbert.exact.lending import acceptance_totals, accepting_from
 from elbert.exact.rules import get_rule
-from tests.parameters import slow_after
 
 
+@pytest.mark.slow
 def test_the_rules_at_the_scores_of_the_start():
     """One step: the published figures, equal rates, and what each rule gives up for its kind of equality."""
     world = Credit(horizon=1)
@@ -81,8 +81,9 @@ def test_lists_of_next_scores_give_what_whole_tables_give(monkeypatch):
     assert best_within(whole, 0.05).reward == pytest.approx(few.reward, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", slow_after(1, ["best-0.05", "profit", "one-threshold", "equal-opportunity", "thresholds-600-650-650-600"])
+    "name", ["best-0.05", "profit", "one-threshold", "equal-opportunity", "thresholds-600-650-650-600"]
 )
 def test_simulated_credit_agrees_with_the_population_and_stays_under_the_frontier(name):
     """Few people, whose scores move far; bins of 50 points keep it quick."""

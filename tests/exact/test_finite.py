@@ -26,7 +26,7 @@ def limits_of(mdp):
     return [least + part * (free - least) for part in (0.1, 0.5)] if free > 1.05 * least + 0.01 else []
 
 
-@pytest.mark.parametrize("shape", slow_after(4, CASES))
+@pytest.mark.parametrize("shape", slow_after(2, CASES))
 def test_the_optimum_agrees_with_brute_force(shape):
     for seed in (0, 3) if shape["discount"] is None else (3,):
         mdp = tiny(seed, **shape)
@@ -45,6 +45,7 @@ def test_the_optimum_agrees_with_brute_force(shape):
             assert there == pytest.approx(best.reward, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", CASES[:4:2])
 def test_a_search_over_mixtures_comes_close_and_not_above(shape):
     mdp = tiny(5, **(shape | {"horizon": 2}))

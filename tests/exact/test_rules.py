@@ -17,7 +17,8 @@ from tests.parameters import slow_after
 HORIZON, EPISODES = 300, 2000
 
 
-@pytest.mark.parametrize("name", slow_after(1, ["best-0.02", "thresholds-0-0", "thresholds-2-1", "thresholds-1-4"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["best-0.02", "thresholds-0-0", "thresholds-2-1", "thresholds-1-4"])
 def test_simulated_lending_agrees_with_the_population_and_stays_under_the_frontier(name):
     found = get_rule(f"rule:lending/{name}").evaluate(EPISODES, seed=3, horizon=HORIZON, confidence=0.999)
     world = Lending(horizon=HORIZON)
@@ -68,6 +69,7 @@ def test_every_kind_of_rule_can_be_evaluated(env):
         assert rule.meaning
 
 
+@pytest.mark.slow
 def test_vaccinating_helps_and_the_seed_decides():
     found = [get_rule(f"rule:infectious/{name}").evaluate(500) for name in ("nobody", "degree")]
     intervals = [one.to_dict()["reward"]["ci"] for one in found]

@@ -9,7 +9,6 @@ from elbert.exact.branch_and_bound import best_within
 from elbert.exact.frontier import best_reward_at, frontier
 from elbert.exact.rules import get_rule, rules_of
 from elbert.exact.waiting_list import FluidProgram
-from tests.parameters import slow_after
 
 WEEKS, PAIRS = 30, [(d, g) for d in range(4) for g in range(4) if g in ((0, 1, 2, 3), (1, 3), (2, 3), (3,))[d]]
 
@@ -73,7 +72,8 @@ BOUNDED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "demand"), slow_after(1, BOUNDED))
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "demand"), BOUNDED)
 def test_no_simulated_rule_lies_above_the_bound(name, demand):
     """Red if the bound is not one: with the rule's own bias as the limit, and without a limit."""
     rule = get_rule(f"rule:waiting-list/{name}")

@@ -6,7 +6,6 @@ import pytest
 from elbert.exact import ComponentsProgram, FiniteSDMDP, NotWithinLimitError, best_policy, best_within
 from elbert.exact.finite import PolicyTotals
 from tests.exact.brute import best_deterministic, gridded, sometimes_silent
-from tests.parameters import slow_after
 
 CASES = [
     pytest.param({"groups": groups, "criteria": criteria, "moves": moves}, id=f"{groups}g{criteria}c-{moves}")
@@ -38,7 +37,8 @@ def test_a_limit_that_only_such_a_policy_meets_is_feasible():
     assert best.bias == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("shape", slow_after(2, CASES))
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", CASES)
 def test_no_deterministic_policy_exceeds_the_bound(shape):
     """Red if the range of rho, a box's bound or the treatment of groups without rates is wrong."""
     for seed in range(6):
@@ -57,6 +57,7 @@ def test_no_deterministic_policy_exceeds_the_bound(shape):
         assert best.gap <= 1e-6 * max(1.0, abs(best_policy(mdp).reward))
 
 
+@pytest.mark.slow
 def test_a_flat_maximum_takes_few_boxes():
     """Red if the error of a box's bound is of first order in its width: then it takes thousands of boxes."""
     for mdp in (sometimes_silent(8, moves="fixed"), sometimes_silent(9, silence=0.3)):
@@ -65,16 +66,14 @@ def test_a_flat_maximum_takes_few_boxes():
         assert gridded(mdp, 0.1, points=200) <= best.bound + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "shape"),
-    slow_after(
-        1,
-        [
-            pytest.param(23, {"silence": 0.45}, id="23"),
-            pytest.param(20, {"silence": 0.3, "moves": "fixed"}, id="20"),
-            pytest.param(1, {"silence": 0.3}, id="1"),
-        ],
-    ),
+    [
+        pytest.param(23, {"silence": 0.45}, id="23"),
+        pytest.param(20, {"silence": 0.3, "moves": "fixed"}, id="20"),
+        pytest.param(1, {"silence": 0.3}, id="1"),
+    ],
 )
 def test_the_smallest_limit_that_is_told_is_tight(seed, shape):
     """Red if the search for it gives up soon: then the number is too large, by a third with the first seed."""

@@ -33,6 +33,7 @@ def sweep(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_the_parts_are_the_members_of_each_combination(sweep):
     parts = RunFolder(sweep).parts()
     assert list(parts) == LABELS
@@ -48,6 +49,7 @@ def test_the_parts_are_the_members_of_each_combination(sweep):
         assert repr(agents[0]) == repr(everyone[2 * number])
 
 
+@pytest.mark.slow
 def test_one_agent_of_a_sweep_is_loaded_by_its_place(sweep, tmp_path):
     says = r"of the seeds 4, 7 for each of alpha=1000; alpha=10; alpha=200000, in this order. Say which one"
     with pytest.raises(InvalidInputError, match=says):
@@ -59,6 +61,7 @@ def test_one_agent_of_a_sweep_is_loaded_by_its_place(sweep, tmp_path):
         elbert.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_grid_in_a_folder_is_told_apart(sweep):
     alphas = [1e3, 1e3, 10, 10, 2e5, 2e5]
     assert [elbert.load(sweep, member=i).about.method_settings["alpha"] for i in range(6)] == alphas
@@ -76,6 +79,7 @@ def test_one_coefficient_is_no_sweep(whole):
     assert list(by_coefficient({"a": run})) == ["a"]
 
 
+@pytest.mark.slow
 def test_a_list_of_agents_is_read_by_coefficient_too(sweep):
     agents = RunFolder(sweep).agents()
     parts = by_coefficient({"mine": agents})
@@ -84,6 +88,7 @@ def test_a_list_of_agents_is_read_by_coefficient_too(sweep):
     assert by_coefficient({"mine": agents[:2], "one": agents[0]}) == {"mine": agents[:2], "one": agents[0]}
 
 
+@pytest.mark.slow
 def test_every_combination_is_evaluated_over_its_seeds_and_kept(sweep):
     results = evaluate_by_coefficient(RunFolder(sweep), SHORT)
     assert list(results) == LABELS
@@ -108,6 +113,7 @@ def test_every_combination_is_evaluated_over_its_seeds_and_kept(sweep):
     assert next(iter(by_coefficient({"s": RunFolder(sweep), "t": RunFolder(sweep)}))) == "s alpha=1000"
 
 
+@pytest.mark.slow
 def test_the_commands_group_by_coefficient(sweep, tmp_path):
     done = cli("evaluate", sweep, "--episodes", "8", "--horizon", "64", "--json")
     assert done.returncode == 0, done.stderr

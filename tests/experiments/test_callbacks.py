@@ -67,6 +67,7 @@ def test_the_only_copy_of_an_environment_starts_new_episodes_after_an_evaluation
     assert agent.history["episodes"] == (2, 2, 2, 2), "two whole episodes of 7 in each rollout of 16"
 
 
+@pytest.mark.slow
 def test_what_is_done_then_may_stop_the_training():
     seen = []
     stop = EvaluateEvery(1, lambda latest: seen.append(latest) or len(seen) < 2, episodes=2)

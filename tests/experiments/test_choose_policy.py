@@ -19,6 +19,7 @@ from elbert.learning.result import Mean
 from elbert.progress import Progress
 from tests.experiments.small_runs import same_policy
 from tests.learning.tiny import Probe, ProbeEnv, trainer_of
+from tests.parameters import slow_after
 
 SHORT: dict[str, Any] = {"copies": 16, "rollout": 32, "minibatch": 128, "hidden": [8], "steps": 16 * 32 * 10}
 
@@ -63,6 +64,7 @@ def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, c
     assert not same_policy(other, agent)
 
 
+@pytest.mark.slow
 def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path, monkeypatch):
     play, seen = Judged.play, []
 
@@ -94,7 +96,7 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
     assert run.evaluation() is None, "it was of the policy before the choice"
 
 
-@pytest.mark.parametrize("at", [5, 9, 10])
+@pytest.mark.parametrize("at", slow_after(1, [9, 5, 10]))
 def test_a_stopped_run_goes_on_to_the_same_choice(agent, at, tmp_path):
     def interrupt(progress):
         if progress.iteration == at:

@@ -41,6 +41,7 @@ def run_in(folder, result, **config):
     return RunFolder(folder)
 
 
+@pytest.mark.slow
 def test_comparisons_show_how_near_to_the_best(tmp_path):
     policies = []
     for name in (RULE, "rule:lending/thresholds-3-3"):

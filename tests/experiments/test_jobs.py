@@ -29,6 +29,7 @@ SHORT = TINY | {"alpha": 10.0, "hidden": (4,), "steps": 4 * 64 * 4}
 SMALL = Job(Probe(), "elbert-po", seeds=(0,), settings=SHORT, quick=True)
 
 
+@pytest.mark.slow
 def test_a_job_is_a_training_with_its_evaluation_by_coefficient(tmp_path):
     settings = {name: value for name, value in SHORT.items() if name != "alpha"}
     several = Job(Probe(), "elbert-po", seeds=(3, 4), settings=settings, quick=True, grid={"alpha": (1.0, 5.0)})

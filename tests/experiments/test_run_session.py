@@ -140,6 +140,7 @@ def test_a_training_that_a_callback_stops_says_so_and_can_go_on(whole, tmp_path)
     assert (seen.status, seen.reason) == ("finished", ""), "stopping after the last iteration stops nothing"
 
 
+@pytest.mark.slow
 def test_progress_is_told_after_every_iteration():
     told: list[Progress] = []
     elbert.train("lending", world=WORLD, progress=told.append, **(TINY | {"steps": 4 * 64 * 3}))
@@ -200,6 +201,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_what_diverges_is_recorded_with_the_last_good_state(tmp_path):
     out = tmp_path / "diverged"
     with pytest.raises(DivergedError, match=r"Iteration 3 of 6: The reward is nan.*last good state is in .*00000002"):

@@ -118,6 +118,7 @@ def test_runs_of_a_study_are_runs(study):
     assert all(run.evaluated for run in listed)
 
 
+@pytest.mark.slow
 def test_what_fails_is_named_and_the_exit_code_is_1(tmp_path, monkeypatch):
     short = {"alpha": 1.0, "steps": 96, "copies": 4, "rollout": 12, "minibatch": 12, "seeds": 1}
     grids = [{"env": env, **short} for env in (failing, clinic)]

@@ -168,6 +168,7 @@ def test_one_seed_says_why_there_is_no_price():
     assert "One seed gives no intervals" in str(Tradeoff("mine", (lower, upper), (price_between(lower, upper),)))
 
 
+@pytest.mark.slow
 def test_an_interrupted_one_goes_on_to_the_same_policies(found, probe, tmp_path):
     tradeoff, folder = found
     ask: dict[str, Any] = {"max_bias": [0.1, 0.4, None], "seeds": [3, 5], "out": tmp_path / "run"}
@@ -204,6 +205,7 @@ def test_a_users_environment_is_trained_one_policy_at_a_time(tmp_path):
     assert isinstance(open_sources([str(tmp_path)]), Tradeoff)
 
 
+@pytest.mark.slow
 def test_in_memory_it_is_the_same_and_nothing_is_written(found, probe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tradeoff = elbert.tradeoff(probe, max_bias=[0.1, 0.4, None], seeds=[3, 5], **SMALL)
@@ -212,6 +214,7 @@ def test_in_memory_it_is_the_same_and_nothing_is_written(found, probe, tmp_path,
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_command(probe, tmp_path):
     asked = ["tradeoff", probe, "--max-bias", "0.1", "0.4", "inf", "--seeds", "2", *OPTIONS]
     done = cli(*asked, cwd=tmp_path)

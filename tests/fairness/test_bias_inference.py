@@ -258,6 +258,7 @@ def test_a_group_that_never_had_demand_does_not_stand_in_the_way():
     assert bias_limit_test(EpisodeTotals.of(supply, demand), 0.2).verdict == "confirmed"
 
 
+@pytest.mark.slow
 def test_heavy_tails_do_not_refute_equality():
     """Log-normal demand: with degrees of freedom that count episodes, 11 to 17 % of equal groups were refuted."""
     for episodes in (30, 100):

@@ -44,6 +44,7 @@ def false_alarms(runs, units, sigma, seed):
     return ((apart > radius) & ready).any(1).mean(), ((apart > 1.96 * np.sqrt(square)) & ready).any(1).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.0, 1.5])
 def test_looking_after_every_unit_raises_few_false_alarms(sigma):
     """1000 runs of 1000 units. The standard error of a share of 5 % is 0.7 %."""
@@ -69,6 +70,7 @@ def test_the_wealth_of_one_bet_by_hand():
     assert wealth.ends(0.05) == (0.0, 1.0), "three units refute nothing"
 
 
+@pytest.mark.slow
 def test_bets_hold_the_rate_and_close_in():
     rng = np.random.default_rng(1)
     for rate in (0.05, 0.5):

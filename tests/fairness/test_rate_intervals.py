@@ -100,7 +100,7 @@ def test_criteria_are_treated_one_by_one(method):
     np.testing.assert_allclose(found.low[1], alone.low[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize("situation", SITUATIONS[:7], ids=lambda s: s.name)
+@pytest.mark.parametrize("situation", slow_after(2, SITUATIONS[:7]), ids=lambda s: s.name)
 @pytest.mark.parametrize("episodes", slow_after(1, [50, 500]))
 def test_coverage_is_nominal(situation, episodes):
     shares = rate_coverage(situation, episodes=episodes, replications=500)

@@ -137,6 +137,7 @@ def test_jitted_totals_and_rates_equal_plain_ones():
     np.testing.assert_allclose(batch, SUPPLY / DEMAND, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_counts_beyond_single_precision_add_up():
     ones = np.ones((2**24 + 2, 1), dtype=np.float32)
     assert totals(ones, ones).supply[0] == 2**24 + 2

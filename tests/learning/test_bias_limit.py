@@ -179,6 +179,7 @@ def test_swings_do_not_push_the_multiplier_up():
     assert controlled_by(apart).mu[0] > 2
 
 
+@pytest.mark.slow
 def test_every_criterion_has_a_multiplier_of_its_own():
     supply, demand = [[90.0, 50.0], [50.0, 50.0]], [[100.0, 100.0], [100.0, 100.0]]
     after = controlled_by([(supply, demand)] * 2, criteria=2)

@@ -17,6 +17,7 @@ from elbert.learning.distributions import Gaussian, distribution_for
 from elbert.learning.networks import Model, Shape
 
 
+@pytest.mark.slow
 def test_choices_follow_their_probabilities():
     d = distribution_for(gymnasium.spaces.Discrete(3, start=5))
     numbers = jnp.log(jnp.asarray([0.2, 0.5, 0.3]))
@@ -64,6 +65,7 @@ def test_real_numbers_are_normal_and_clipped_for_the_environment():
     assert d.mode(numbers).tolist() == [0.5, -2.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mlp", "parts"])
 def test_real_numbers_start_in_the_middle_of_their_limits(policy):
     """Where there are two. From a start at an end, clipping would hide half of the actions."""
@@ -96,6 +98,7 @@ SPACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES)
 def test_divergence_is_the_mean_of_the_difference_of_log_probabilities(space):
     """KL(p || q) = E_p[log p - log q], and 0 of a distribution from itself."""

@@ -197,7 +197,8 @@ def test_only_standardising_after_combining_keeps_the_gradient():
     assert correlation("per-signal") < 0.99
 
 
-@pytest.mark.parametrize("case", slow_after(1, ["two criteria, two groups", "own penalty"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["two criteria, two groups", "own penalty"])
 def test_what_new_weights_change_is_foreseen(case):
     """To first order, supply and demand change by what the old policy's advantages say under the new one."""
     world, learner, method, state = problem(*ALL[case])

@@ -16,6 +16,7 @@ from elbert.learning import DivergedError
 from elbert.learning.simulators import HostSimulator
 from elbert.progress import tell_nobody
 from tests.learning.tiny import ProbeEnv
+from tests.parameters import slow_after
 
 HOST: dict[str, Any] = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 30}
 
@@ -24,7 +25,7 @@ def vector(mode):
     return SyncVectorEnv([ProbeEnv] * 8, autoreset_mode=mode)
 
 
-@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("mode", slow_after(1, AutoresetMode))
 def test_a_users_vector_environment_trains_as_well(mode):
     env = vector(mode)
     agent = elbert.train(env, alpha=1600.0, seed=1, **HOST)
@@ -87,6 +88,7 @@ def test_what_is_not_finite_stops_the_training_and_is_named():
     assert seen == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_neighbouring_seeds_share_no_episodes():
     """Gymnasium gives copy i the seed + i: evaluations with seeds 1 and 2 shared 35 of 40 episodes."""
 

@@ -22,7 +22,6 @@ from elbert.learning.methods.cpo import best_step
 from elbert.learning.methods.duals import Dual, hard_bias
 from elbert.learning.methods.return_gap import gap
 from tests.learning.tiny import Priced, Probe, trainer_of
-from tests.parameters import slow_after
 
 CLOCK = Clock(jnp.zeros(()), 10, 1.0)
 
@@ -209,7 +208,8 @@ def best_within(bias):
     return 1 - q + (1 - (1 - q) ** 2) / 2
 
 
-@pytest.mark.parametrize("name", slow_after(2, sorted([*LIMITED, "elbert-po"], key=lambda name: name not in NEW_PATHS)))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted([*LIMITED, "elbert-po"], key=lambda name: name not in NEW_PATHS))
 def test_a_limit_is_held_where_the_best_policy_is_known(name):
     """Within 0.2 the best earns 0.92. What a method learns is nearly the best with its bias, not far from the limit."""
     agent = elbert.train(Priced(), method=name, max_bias=0.2, seed=3, **LONG)
@@ -231,6 +231,7 @@ def test_return_gap_holds_its_own_limit_where_the_best_policy_is_known():
     assert best_within(found) - 0.01 < result.reward.mean < best_within(found) + 0.01, result
 
 
+@pytest.mark.slow
 def test_cpo_moves_the_policy_by_its_own_step_alone():
     """One step within the region; gradient steps train the critics and leave the actor where the step took it."""
     trainer = trainer_of(Probe(), "cpo", max_bias=0.2, **LONG | {"epochs": 1})

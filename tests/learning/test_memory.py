@@ -116,6 +116,7 @@ def test_memory_on_the_host_begins_again_with_each_episode(mode):
     assert starts >= 6, "several episodes began"
 
 
+@pytest.mark.slow
 def test_what_was_shown_once_is_remembered():
     """Without memory nothing is better than a guess: 1 for the first step and half of the others."""
     world = Cue(horizon=8)
@@ -176,6 +177,7 @@ def test_it_is_kept_with_the_agent(agent, tmp_path):
     assert trace.states.cue.shape == (9,), "the world's own states, for pictures"
 
 
+@pytest.mark.slow
 def test_users_environments_have_it_too():
     made = lambda: gymnasium.wrappers.TimeLimit(clinic(), 5)  # noqa: E731
     trained = elbert.train(made, **TINY)
@@ -184,6 +186,7 @@ def test_users_environments_have_it_too():
     assert trace_agent(trained, env=made).steps == 5
 
 
+@pytest.mark.slow
 def test_parts_and_memory_together():
     world = Attention(initial_rates=[8.0, 6.0, 4.0], horizon=20, history=2)
     trained = elbert.train(world, policy="parts", **TINY)
@@ -191,6 +194,7 @@ def test_parts_and_memory_together():
     assert trained.evaluate(2).worst.bias is not None
 
 
+@pytest.mark.slow
 def test_resumed_to_the_same_bits():
     settings = {name: value for name, value in TINY.items() if name != "progress"}
     whole, half, again = (trainer_of(Remembering(Cue(horizon=8), SPANS), **settings) for _ in range(3))

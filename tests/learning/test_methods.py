@@ -14,8 +14,10 @@ from elbert.errors import InvalidInputError
 from elbert.fairness.rates import Totals
 from elbert.learning import METHODS, Estimates, Method, Setting, fair_advantage, get_method
 from elbert.learning.methods import APPO, RPPO
+from elbert.learning.methods.bias_limit import BiasLimit
 from elbert.learning.methods.weighing import filled_rates
 from tests.learning.tiny import Probe, Tiny, trainer_of
+from tests.parameters import slow_after
 
 SMALL: dict[str, Any] = {"copies": 4, "rollout": 16, "minibatch": 32, "hidden": [4], "steps": 4 * 16 * 2, "epochs": 1}
 
@@ -77,7 +79,7 @@ def test_methods_are_refused_by_name():
 FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind, *kind.variants)}
 
 
-@pytest.mark.parametrize("kind", sorted(FORMS, key=str))
+@pytest.mark.parametrize("kind", slow_after(2, sorted(FORMS, key=lambda form: (form is not BiasLimit, str(form)))))
 def test_every_method_keeps_the_contract(kind):
     """Settings that explain themselves, one advantage per sample, and a state that keeps its shape."""
     for name, described in kind.settings().items():
@@ -155,6 +157,7 @@ def test_a_name_that_is_taken_is_refused():
         elbert.register(Other)
 
 
+@pytest.mark.slow
 def test_a_method_with_its_settings_and_a_class_train_too():
     by_name = elbert.train(Probe(), method="r-ppo", zeta=3.0, **SMALL)
     by_object = elbert.train(Probe(), method=RPPO(zeta=3.0), **SMALL)

@@ -85,7 +85,7 @@ def test_permuting_sites_permutes_what_is_said_of_them():
 
 
 @pytest.mark.parametrize("doses", [1, 3])
-@pytest.mark.parametrize("dense", [256, 0])
+@pytest.mark.parametrize("dense", slow_after(1, [256, 0]))
 def test_permuting_people_permutes_their_probabilities(doses, dense, monkeypatch):
     monkeypatch.setattr(part_networks, "DENSE_PARTS", dense)
     rng = np.random.default_rng(0)
@@ -155,6 +155,7 @@ def test_numbers_of_parts_share_their_moments():
     assert float(pooled.mean[4]) == pytest.approx(rows[:, 4].mean(), abs=1e-5), "what belongs to no part stays"
 
 
+@pytest.mark.slow
 def test_one_network_for_everything_does_not_know_of_parts():
     """Two networks of the same sizes share one compiled program, whatever their worlds say of parts."""
     shapes = [CompiledSimulator(w, "w", w).shape for w in (Attention(growth=0.1), Attention(growth=0.2))]
@@ -185,6 +186,7 @@ def test_several_doses_are_learned_by_parts_under_a_limit():
     assert limit.max_bias == 0.5
 
 
+@pytest.mark.slow
 def test_an_agent_is_saved_and_loaded_with_its_parts(agent, tmp_path):
     path = agent.save(tmp_path / "agent")
     again = elbert.load(path)
@@ -221,6 +223,7 @@ def crowd(people, communities=2, **chosen):
     return Infectious(graph=edges, groups=np.arange(people) * communities // people, **chosen)
 
 
+@pytest.mark.slow
 def test_it_acts_among_more_people_and_gives_more_doses(agent):
     """What it says of a person is what networks of that size say with the same weights and moments."""
     assert agent.evaluate(4, infection=0.9).worst.bias is not None
@@ -265,6 +268,7 @@ def test_an_onnx_model_is_refused(agent, tmp_path):
         agent.to_onnx(tmp_path / "policy")
 
 
+@pytest.mark.slow
 def test_resumed_to_the_same_bits():
     world = Attention(initial_rates=RATES, horizon=20, history=2)
     settings = {name: value for name, value in TINY.items() if name != "progress"}
@@ -292,7 +296,8 @@ class Wards(Clinic):
         return np.asarray([self.time, *self.waiting], np.float32)
 
 
-@pytest.mark.parametrize("group", slow_after(1, [[0, 1, 2], None]))
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [[0, 1, 2], None])
 def test_an_environment_of_the_users_own_with_parts_is_learned(group, tmp_path):
     def make():
         env = gymnasium.wrappers.TimeLimit(Wards(), 5)

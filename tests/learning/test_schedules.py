@@ -50,6 +50,7 @@ def test_a_factor_of_zero_learns_nothing():
     assert [np.array_equal(before, weights) for weights in after] == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_it_is_stored_by_name_and_goes_on_to_the_same_bits(tmp_path):
     whole = elbert.train(Probe(), method="g-ppo", anneal=warm_up, out=tmp_path / "whole", **SMALL)
     with pytest.raises(StopError):

@@ -14,7 +14,6 @@ from elbert.errors import InvalidInputError
 from elbert.learning.networks import Moments
 from elbert.learning.trees import to_arrays
 from tests.learning.tiny import Probe, ProbeEnv, Tiny, trainer_of
-from tests.parameters import slow_after
 
 SMALL: dict[str, Any] = {"copies": 4, "rollout": 10, "minibatch": 20, "epochs": 2, "hidden": [6], "steps": 4 * 10 * 3}
 KNOWING = {"critic_sees": "state", "signals": "means"}
@@ -37,9 +36,8 @@ def same(one, other):
     return all(a.shape == b.shape and np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize(
-    "given", slow_after(2, [{"critic_sees": "state"}, {"signals": "means"}, {"deviation_kept": 0.5}]), ids=str
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [{"critic_sees": "state"}, {"signals": "means"}, {"deviation_kept": 0.5}], ids=str)
 def test_each_setting_changes_the_policy(given):
     usual, other = learned().state.weights, learned(**given).state.weights
     assert not same(usual.actor, other.actor) or not same(usual.log_std, other.log_std)
@@ -63,6 +61,7 @@ def test_auto_takes_what_happened_where_nothing_else_is_known():
     assert running.settings.signals == "sampled", "the bias of the running episode is made of what happened"
 
 
+@pytest.mark.slow
 def test_a_policy_does_not_see_the_state():
     trainer = learned(**KNOWING)
     agent = trainer.agents()[0]
@@ -84,6 +83,7 @@ def test_moments_of_observations_are_used_for_acting():
     assert same(agent.model.normalised(moments, observation), agent.model.normalised(cut, observation))
 
 
+@pytest.mark.slow
 def test_files_keep_the_critic_of_the_state(tmp_path):
     agent = learned(**KNOWING).agents()[0]
     agent.save(tmp_path / "agent.safetensors")
@@ -105,6 +105,7 @@ def test_a_training_goes_on_to_the_same_bits():
     assert same(whole.state.weights, second.state.weights)
 
 
+@pytest.mark.slow
 def test_the_deviation_falls_by_the_factor():
     """A learning rate of next to nothing leaves nothing but the fall."""
     trainer = learned(deviation_kept=0.25, initial_deviation=0.8, learning_rate=1e-12)

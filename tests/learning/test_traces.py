@@ -103,6 +103,7 @@ def test_a_dose_is_all_that_differs_in_an_epidemic():
     assert (one[-1] == INFECTED).sum() >= (other[-1] == INFECTED).sum()
 
 
+@pytest.mark.slow
 def test_an_episode_stops_at_its_end_and_where_it_is_cut():
     """Red if steps after a bankruptcy are counted, or if a cut trace says that the episode was over."""
     poor = {"initial_cash": 1.0, "horizon": 50}

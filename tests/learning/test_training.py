@@ -20,7 +20,6 @@ from elbert.learning.settings import settings_of
 from elbert.learning.simulators.compiled import collect, start
 from elbert.learning.trainer import Trainer
 from tests.learning.tiny import Probe, Tiny, configured, learner_of, trainer_of
-from tests.parameters import slow_after
 
 SMALL: dict[str, Any] = {
     "copies": 16,
@@ -122,6 +121,7 @@ def test_coefficients_side_by_side_are_single_runs():
     assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(first, second, strict=True))
 
 
+@pytest.mark.slow
 def test_the_same_shapes_and_settings_compile_once(monkeypatch):
     """Another trainer, another world object with the same numbers, another alpha and another seed share a program."""
     short = SMALL | {"steps": 16 * 32, "rollout": 24}
@@ -146,7 +146,8 @@ def test_values_stay_the_same_when_their_scale_moves():
     assert np.allclose(before, after, atol=1e-5)
 
 
-@pytest.mark.parametrize("critic", slow_after(1, ["shared", "separate"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("critic", ["shared", "separate"])
 def test_critics_learn_the_exact_values_of_all_signals(critic):
     """Under a policy that stays as it is, V = (I - gamma P)^-1 x: episodes that are cut off are continued."""
     world, gamma = Tiny(horizon=5), 0.5
@@ -316,6 +317,7 @@ def test_rows_that_are_mere_resets_change_nothing():
         assert np.allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_agent_sees_as_its_weights_were_trained():
     trainer = train("g-ppo", seeds=1, world=Tiny(), steps=16 * 32)
     assert float(trainer.state.moments.seen[0]) == 0, "the first rollout was not normalised"
@@ -359,6 +361,7 @@ def test_callbacks_are_told_and_can_stop():
     assert agent.about.steps == 1536
 
 
+@pytest.mark.slow
 def test_a_function_trains():
     agent = elbert.train(Probe(), method=lambda estimates: estimates.supply[..., 0, 1], **SMALL)
     rates = [row.rate for row in agent.evaluate(100).criterion.groups]
