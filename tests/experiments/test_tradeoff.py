@@ -128,7 +128,7 @@ def test_limits_come_by_size_and_no_limit_last(found):
     assert [each.result.limit and each.result.limit.max_bias for each in tradeoff.rows] == [0.1, 0.4, None]
     assert not tradeoff.rows[2].verdicts
     parts = RunFolder(folder).parts()
-    assert list(parts) == ["max_bias=0.1", "max_bias=0.4", "max_bias=1e+06"]
+    assert list(parts) == ["max_bias=0.1", "max_bias=0.4", "no limit"]
     assert all(run.evaluated for run in find_runs(folder))
     assert tradeoff.rows[1].result.reward == parts["max_bias=0.4"].evaluation().reward
 

@@ -37,6 +37,7 @@ from elbert.learning.trees import MismatchError
 
 FORMAT = 2
 LOCK = ".lock"
+NO_LIMIT = 1e6  # a limit on the bias that stands for none: no policy comes near it, so the bias weighs next to nothing
 KEPT = 2  # checkpoints: if the latest is damaged, there is one before it
 PACKAGES = ("elbert", "jax", "jaxlib", "numpy", "equinox", "optax", "gymnasium")
 
@@ -271,14 +272,17 @@ class Part(NamedTuple):
 
 
 def coefficients_text(coefficients: Mapping[str, Any]) -> str:
-    """For people: "alpha=1000, beta=20"."""
+    """For people: "alpha=1000, beta=20", "max_bias=0.05", "no limit"."""
 
     def text(value: Any) -> str:
         if isinstance(value, list | tuple):
             return f"[{','.join(text(entry) for entry in value)}]"
         return f"{value:g}" if isinstance(value, float) else str(value)
 
-    return ", ".join(f"{name}={text(value)}" for name, value in coefficients.items())
+    return ", ".join(
+        "no limit" if name == "max_bias" and value >= NO_LIMIT else f"{name}={text(value)}"
+        for name, value in coefficients.items()
+    )
 
 
 def _member_of(path: Path) -> int:

@@ -18,7 +18,7 @@ from elbert.experiments.brought_names import refuse_brought
 from elbert.experiments.compare import compare
 from elbert.experiments.resolve import listed_seeds
 from elbert.experiments.results import VERDICTS, BestPossible
-from elbert.experiments.run_folder import RunFolder
+from elbert.experiments.run_folder import NO_LIMIT, RunFolder
 from elbert.experiments.train import train, train_many
 from elbert.fairness.rate_intervals import mean_ratio_interval
 from elbert.files import FileError, as_path, read_sealed, record_from, write_sealed
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 LIMITS = (0.01, 0.02, 0.05, 0.1, None)
 """Limits on the bias if none are given; None is no limit."""
-NO_LIMIT = 1e6
-"""The limit that stands for none in training: no policy comes near it, so the bias weighs next to nothing."""
 UNIT = 0.01
 """The bias that a price is for."""
 FACTOR = 4.0
