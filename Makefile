@@ -2,7 +2,7 @@
 #   make demo   train with and without fairness on lending, show the comparison
 #   make test   every check: lint, types, import rules, tests; a few minutes
 #   make quick  lint and the tests that need no training: a first answer in about a minute
-#   make test-all   make test, the long studies and whole trainings, what needs extras, a Ray cluster, audits of Spark
+#   make test-all   make test, whole trainings and long studies, what needs extras, a Ray cluster, audits of Spark
 #               frames (where there is Java), and pages in a browser (where there is Chromium)
 #   make docs   the site with its API pages, in site/: strict, offline, links checked
 #   make bench  measurements that take minutes
@@ -21,7 +21,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)
 
 PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
-.PHONY: demo test test-all quick slow extras cluster spark browser lint types imports tests docs bench reproduce clean
+.PHONY: demo test test-all quick slow studies extras cluster spark browser lint types imports tests docs bench reproduce clean
 
 demo: $(VENV)/installed
 	$(BIN)/elbert train lending --method elbert-po --out $(OUT)/elbert-po --resume $(DEMO)
@@ -42,12 +42,15 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/installed-dev
-	$(PYTEST) -m 'not slow and not browser and not cluster'
+	$(PYTEST) -m 'not slow and not study and not browser and not cluster'
 
-test-all: test slow extras cluster spark browser
+test-all: test slow studies extras cluster spark browser
 
 slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow
+
+studies: $(VENV)/installed-dev
+	$(PYTEST) -m study
 
 extras: $(VENV)/installed-extras
 	$(PYTEST) -m 'not cluster' tests/learning/test_onnx.py tests/experiments/test_export.py tests/experiments/test_search.py \
@@ -63,7 +66,7 @@ browser: $(VENV)/installed-browser
 	$(BIN)/python -m pytest -m browser tests/browser
 
 quick: lint imports
-	$(PYTEST) -m 'not slow' tests/fairness tests/exact/test_branch_and_bound.py tests/envs/test_trajectories.py tests/learning/test_estimates.py \
+	$(PYTEST) -m 'not slow and not study' tests/fairness tests/exact/test_branch_and_bound.py tests/envs/test_trajectories.py tests/learning/test_estimates.py \
 		tests/learning/test_settings.py tests/test_files.py tests/test_tables.py
 
 docs: $(VENV)/installed-docs

@@ -321,7 +321,7 @@ def test_rows_that_come_and_go_are_flagged():
     assert (jump.inside, jump.outside) == pytest.approx((20, 200), rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_a_fair_log_raises_no_flag():
     frames = [clustered(units=60, seed=seed) for seed in range(20)]
     assert not any(audited(frame, time="date", period="month").jumps for frame in frames)

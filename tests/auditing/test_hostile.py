@@ -144,7 +144,7 @@ def test_a_thousand_broken_logs(first, tmp_path):
     assert {"answer", "InvalidInputError", "FileError"} <= outcomes, "not all of them are of one kind"
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("first", range(10_000, 15_000, 1000))
 def test_many_thousand_broken_logs(first, tmp_path):
     for seed in range(first, first + 1000):

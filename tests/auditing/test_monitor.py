@@ -296,7 +296,7 @@ def test_what_cannot_be_monitored_is_refused(tmp_path):
         looked(paid, tmp_path / "amounts.json", exact=True, largest=1000, **amounts)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(("sigma", "groups"), [(0.0, 2), (1.0, 2), (0.0, 5)])
 def test_few_false_alarms_when_looked_at_after_every_unit(sigma, groups):
     """At most 5 % of 200 runs, and twice its standard error for chance; `make bench` has longer and more runs."""

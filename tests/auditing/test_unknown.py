@@ -99,7 +99,7 @@ def test_the_verdict_says_where_it_changes():
     assert bounded(frame, max_bias=0.05, assume=f"odds:{1.2 * gamma}").verdict == "undetermined"
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("assume", ["none", "no-better", "odds:20", "random"])
 def test_bounds_hold_the_truth_where_their_assumption_does(assume):
     """Refused people are worse here, and alike given the grade; 40 logs, intervals of 95 %."""
@@ -282,7 +282,7 @@ def test_groups_too_small_to_compare_keep_a_limit_from_being_confirmed():
     assert [each.group for each in elbert.audit(gone, **asked).comparison.not_compared] == ["c"], "and never dropped"
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_intervals_around_bounds_hold_for_many_groups():
     """Five equal groups, and nothing but the outcome of the refused unknown that is assumed to be as good: 0."""
     rng, held = np.random.default_rng(3), []

@@ -26,7 +26,7 @@ def boxes_of(program, rng):
         yield search, box, [point.totals.reward for point in points]
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("criteria", [1, 2])
 def test_both_bounds_hold_inside_the_box(criteria):
     """Red if the correction for prices that change over the box is left out, too small or of the wrong sign."""

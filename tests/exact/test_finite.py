@@ -57,7 +57,7 @@ def test_a_search_over_mixtures_comes_close_and_not_above(shape):
     assert reached >= best.reward - 0.02 * abs(free.reward)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_no_random_policy_lies_above_the_frontier():
     rng = np.random.default_rng(0)
     for groups, criteria in ((2, 1), (3, 2)):

@@ -72,7 +72,7 @@ BOUNDED = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(("name", "demand"), BOUNDED)
 def test_no_simulated_rule_lies_above_the_bound(name, demand):
     """Red if the bound is not one: with the rule's own bias as the limit, and without a limit."""

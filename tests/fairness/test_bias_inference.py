@@ -28,7 +28,7 @@ def coverage_of(name):
     return bias_coverage(BY_NAME[name], episodes=50, replications=500)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("name", [*COVERED, FOUR_EQUAL])
 def test_coverage_of_the_bias_is_nominal(name):
     found = coverage_of(name)
@@ -39,7 +39,7 @@ def test_coverage_of_the_bias_is_nominal(name):
         assert abs(found["debiased"] - found["true"]) < found["floor"] / 2, found
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(
     "name",
     [*COVERED, pytest.param(FOUR_EQUAL, marks=pytest.mark.xfail(reason="97.2 %: its intervals are a little too wide"))],
@@ -49,7 +49,7 @@ def test_coverage_of_the_impact_ratio_is_nominal(name):
     assert 0.93 <= found["impact_ratio"] <= 0.97, found
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(
     "name",
     [
@@ -67,7 +67,7 @@ def test_a_true_limit_is_rarely_refuted_and_a_false_one_rarely_confirmed(name):
     assert errors["confirmed"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400), errors
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_the_noise_floor_is_what_equal_groups_show():
     shown = [estimate_bias(totals_of("5 equal groups", seed=s))[0][0].estimate for s in range(300)]
     (found,), _ = estimate_bias(totals_of("5 equal groups"))

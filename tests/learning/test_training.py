@@ -258,7 +258,7 @@ def rollout():
     return played(jax.random.key(2))[1]
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(("method", "given"), EFFECTS, ids=str)
 def test_every_setting_changes_what_is_learned(method, given):
     without = tuple(given.items())[:-1]  # a second setting is compared with the first alone
