@@ -73,7 +73,11 @@ def commands(page):
                 yield command, shown
 
 
-SLOW = {"make demo", *(f".venv/bin/elbert envs {name}" for name in ENTRIES if name != "lending")}
+SLOW = {
+    "make demo",
+    "elbert sweep examples/study.toml --list",
+    *(f".venv/bin/elbert envs {name}" for name in ENTRIES if name != "lending"),
+}
 COMMANDS = [
     pytest.param(*c, id=f"{p.name}: {c[0]}", marks=[pytest.mark.slow] if c[0] in SLOW else [])
     for p in PAGES

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import elbert
-from tests.parameters import slow_after
 
 MODULES = [m.name for m in pkgutil.walk_packages(elbert.__path__, "elbert.") if m.name != "elbert.__main__"]
 
@@ -34,18 +33,16 @@ def test_import_loads_nothing_heavy():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statements",
-    slow_after(
-        1,
-        [
-            "import elbert, gymnasium",
-            "import gymnasium, elbert",
-            "import elbert; from gymnasium.vector import VectorEnv; import gymnasium",
-            "import elbert, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
-            "import elbert, gymnasium; elbert.make_world('lending')",
-        ],
-    ),
+    [
+        "import elbert, gymnasium",
+        "import gymnasium, elbert",
+        "import elbert; from gymnasium.vector import VectorEnv; import gymnasium",
+        "import elbert, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
+        "import elbert, gymnasium; elbert.make_world('lending')",
+    ],
 )
 def test_gymnasium_knows_the_worlds(statements):
     """Red if the ids are registered in one order of imports only, or twice, of which Gymnasium warns."""
@@ -65,6 +62,7 @@ def test_gymnasium_imports_elbert_where_the_id_names_it():
     assert done.stdout.strip() == "(11,)"
 
 
+@pytest.mark.slow
 def test_training_and_worlds_do_without_networkx():
     code = "import elbert; env = elbert.envs.WorldEnv(elbert.make_world('infectious')); env.reset(seed=0)"
     assert "networkx" not in modules_after(code)

@@ -40,10 +40,10 @@ def in_pieces(frame, state, number, **asked):
 @pytest.mark.parametrize(
     "asked",
     slow_after(
-        2,
+        1,
         [
-            pytest.param(ASKED, id="weeks"),
             pytest.param(ASKED | {"unit": "row", "exact": True}, id="exact rows"),
+            pytest.param(ASKED, id="weeks"),
             pytest.param(ASKED | {"period": "day", "unit": "visit"}, id="units"),
             pytest.param(ASKED | {"unit": "row"}, id="rows"),
             pytest.param(ASKED | {"key": "id", "max_bias": 0.05}, id="keys"),

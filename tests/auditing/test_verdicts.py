@@ -10,7 +10,6 @@ import elbert
 from elbert.auditing.unknown import share_limits
 from elbert.errors import InvalidInputError, NotEstimableError
 from elbert.files import FileError
-from tests.parameters import slow_after
 
 ROWS = {"group": "group", "decision": "decision", "unit": "row", "progress": None}
 
@@ -109,7 +108,8 @@ def test_others_can_refute_next_to_a_group_in_one_unit():
     assert kept.comparison.limit.words == "a group has demand in one unit only"
 
 
-@pytest.mark.parametrize("assume", slow_after(1, ["odds:2", "odds:1", "no-better"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("assume", ["odds:2", "odds:1", "no-better"])
 def test_few_outcomes_of_the_accepted_say_little(assume):
     """With ten accepted people, all alike, a share of good people of exactly 0 was taken for known."""
     refuted, held = 0, 0

@@ -75,6 +75,7 @@ def test_it_does_what_a_plain_loop_over_applicants_does(thresholds, parameters):
         assert (np.abs(a - b) <= 4 * np.sqrt(error**2 + their_error**2) + 1e-5).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "reach"), [(0, 0.2), (1, 0.1)])
 def test_who_can_afford_which_threshold(group, reach):
     """c_g (tau - s) <= 1: a gap of 1/5 in group 0 and of 1/10 in group 1."""

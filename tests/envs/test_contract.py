@@ -19,13 +19,13 @@ from elbert.envs import ENTRIES, Attention, Credit, Infectious, Lending, Waiting
 from elbert.envs.waiting_list import FITS
 from tests.parameters import slow_after
 
-FIRST = ("lending", "attention-harder", "infectious-harder", "waiting-list")  # choices, numbers, people, two criteria
+FIRST = ("lending", "attention-harder", "waiting-list", "infectious-harder")  # choices, numbers, two criteria, people
 NAMES = sorted(ENTRIES, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
 COURSE = 25
 COPIES = 3
 """Everywhere the same lengths and numbers of copies: each world is compiled once for all tests of a process."""
-by_name = pytest.mark.parametrize("name", slow_after(4, NAMES))
-by_id = pytest.mark.parametrize("identifier", slow_after(4, [ENTRIES[name].id for name in NAMES]))
+by_name = pytest.mark.parametrize("name", slow_after(3, NAMES))
+by_id = pytest.mark.parametrize("identifier", slow_after(3, [ENTRIES[name].id for name in NAMES]))
 by_typical_name = pytest.mark.parametrize("name", slow_after(2, NAMES))
 by_typical_id = pytest.mark.parametrize("identifier", slow_after(2, [ENTRIES[name].id for name in NAMES]))
 
@@ -52,7 +52,7 @@ def course(world, key, steps=COURSE):
 WITH_MEANS = [name for name in NAMES if ENTRIES[name].world.means is not World.means]
 
 
-@pytest.mark.parametrize("name", slow_after(3, WITH_MEANS))
+@pytest.mark.parametrize("name", slow_after(2, WITH_MEANS))
 def test_means_are_the_means_of_what_happens(name):
     """Over many episodes, what happened and what was to be expected differ by chance alone, step by step and in sum."""
     world, copies, steps = make_world(name), 400, 20

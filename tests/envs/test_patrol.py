@@ -93,6 +93,7 @@ def test_it_does_what_a_plain_loop_over_incidents_does(rule, reported, action):
             assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < 4 * error).all()
 
 
+@pytest.mark.slow
 def test_the_urn_runs_away_with_oaklands_figures_and_the_corrected_one_does_not():
     """After 1000 days most of 300 runs have more than nine in ten of the record in one region, of 57 % of incidents."""
     world = Patrol()

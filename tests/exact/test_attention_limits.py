@@ -57,6 +57,7 @@ def proof_of(world, max_bias):
     return search.proof(max_bias, Box(0.3, 0.7), np.concatenate([np.full(5, 0.1), np.zeros(4)]), steps=40)
 
 
+@pytest.mark.slow
 def test_the_bound_is_above_all_that_satisfies_the_limit(tiny):
     world, most = tiny
     bounds = []

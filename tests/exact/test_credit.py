@@ -58,6 +58,7 @@ def brute_force(columns, max_bias):
     return max(most(low) for low in np.clip(np.linspace(coarse - 0.01, coarse + 0.01, 101), 0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_bias", [0.0, 0.1])
 def test_the_frontier_is_what_brute_force_finds_on_coarse_scores(max_bias):
     """Two groups, three scores, three steps and few people, so that a loan matters."""

@@ -26,7 +26,7 @@ def limits_of(mdp):
     return [least + part * (free - least) for part in (0.1, 0.5)] if free > 1.05 * least + 0.01 else []
 
 
-@pytest.mark.parametrize("shape", slow_after(2, CASES))
+@pytest.mark.parametrize("shape", slow_after(1, CASES))
 def test_the_optimum_agrees_with_brute_force(shape):
     for seed in (0, 3) if shape["discount"] is None else (3,):
         mdp = tiny(seed, **shape)
@@ -68,6 +68,7 @@ def test_no_random_policy_lies_above_the_frontier():
             assert totals.reward <= best_policy(mdp, totals.bias).bound + 1e-6
 
 
+@pytest.mark.slow
 def test_the_frontier_rises_and_its_slope_is_the_price():
     mdp = tiny(0, states=3, horizon=4)
     free = best_policy(mdp)

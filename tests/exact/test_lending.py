@@ -23,7 +23,7 @@ def long():
 
 
 @pytest.mark.parametrize(
-    "point", slow_after(2, [(0.025, 0.18698), (0.0, 0.18669), (np.inf, 0.18721), (0.05, 0.18718), (0.01, 0.18681)])
+    "point", slow_after(1, [(0.025, 0.18698), (0.0, 0.18669), (np.inf, 0.18721), (0.05, 0.18718), (0.01, 0.18681)])
 )
 def test_the_known_frontier_of_ten_thousand_steps(long, point):
     max_bias, reward = point
@@ -41,6 +41,7 @@ def test_the_known_frontier_of_the_training_horizon():
     assert best_within(program, 0.0).reward / 2048 == pytest.approx(0.2086, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("thresholds", "reward", "bias"),
     [((3, 3), 0.1468, 0.1645), ((2, 2), 0.1856, 0.0922), ((1, 1), 0.1861, 0.0620), ((2, 1), 0.1860, 0.0244)],

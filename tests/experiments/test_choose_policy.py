@@ -19,7 +19,6 @@ from elbert.learning.result import Mean
 from elbert.progress import Progress
 from tests.experiments.small_runs import same_policy
 from tests.learning.tiny import Probe, ProbeEnv, trainer_of
-from tests.parameters import slow_after
 
 SHORT: dict[str, Any] = {"copies": 16, "rollout": 32, "minibatch": 128, "hidden": [8], "steps": 16 * 32 * 10}
 
@@ -27,6 +26,11 @@ SHORT: dict[str, Any] = {"copies": 16, "rollout": 32, "minibatch": 128, "hidden"
 @pytest.fixture(scope="module")
 def agent():
     return elbert.train(Probe(), max_bias=0.1, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    return trainer_of(Probe(), max_bias=0.1, **SHORT).agents()[0]
 
 
 @pytest.mark.slow
@@ -96,7 +100,8 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
     assert run.evaluation() is None, "it was of the policy before the choice"
 
 
-@pytest.mark.parametrize("at", slow_after(1, [9, 5, 10]))
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [9, 5, 10])
 def test_a_stopped_run_goes_on_to_the_same_choice(agent, at, tmp_path):
     def interrupt(progress):
         if progress.iteration == at:
@@ -183,26 +188,26 @@ def judged_as(agent, verdict, reward, bias, *, p_confirm=0.5, around=0.01, episo
     return candidate
 
 
-def test_the_most_reward_among_confirmed_ones_else_the_smallest_bias(agent):
-    confirmed = [judged_as(agent, "confirmed", reward, 0.05) for reward in (0.5, 0.6)]
-    doubtful = [judged_as(agent, "not refuted", 0.9, bias) for bias in (0.09, 0.08)]
-    refuted = judged_as(agent, "refuted", 1.0, 0.01)
+def test_the_most_reward_among_confirmed_ones_else_the_smallest_bias(untrained):
+    confirmed = [judged_as(untrained, "confirmed", reward, 0.05) for reward in (0.5, 0.6)]
+    doubtful = [judged_as(untrained, "not refuted", 0.9, bias) for bias in (0.09, 0.08)]
+    refuted = judged_as(untrained, "refuted", 1.0, 0.01)
     assert min([refuted, *doubtful, *confirmed], key=Judged.rank) is confirmed[1]
     assert min([refuted, *doubtful], key=Judged.rank) is doubtful[1]
 
 
-def test_what_the_usual_evaluation_would_confirm_comes_first(agent):
+def test_what_the_usual_evaluation_would_confirm_comes_first(untrained):
     """3 deviations in 4 times the usual episodes are 1.5 in an evaluation, 6 are 3."""
-    barely = judged_as(agent, "confirmed", 0.9, 0.05, p_confirm=0.00135, episodes=400)
-    safely = judged_as(agent, "confirmed", 0.8, 0.02, p_confirm=1e-9, episodes=400)
+    barely = judged_as(untrained, "confirmed", 0.9, 0.05, p_confirm=0.00135, episodes=400)
+    safely = judged_as(untrained, "confirmed", 0.8, 0.02, p_confirm=1e-9, episodes=400)
     assert min([barely, safely], key=Judged.rank) is barely
     assert min([barely, safely], key=lambda each: each.rank(usual=100)) is safely
 
 
-def test_only_those_are_judged_again_that_can_still_be_first(agent):
-    first = judged_as(agent, "confirmed", 0.5, 0.05)
-    better, worse = (judged_as(agent, "not refuted", reward, 0.09) for reward in (0.55, 0.4))
-    refuted = judged_as(agent, "refuted", 0.9, 0.3)
+def test_only_those_are_judged_again_that_can_still_be_first(untrained):
+    first = judged_as(untrained, "confirmed", 0.5, 0.05)
+    better, worse = (judged_as(untrained, "not refuted", reward, 0.09) for reward in (0.55, 0.4))
+    refuted = judged_as(untrained, "refuted", 0.9, 0.3)
     assert [each.is_behind(first) for each in (better, worse, refuted)] == [False, True, True]
     assert [each.is_behind(better) for each in (first, worse, refuted)] == [False, False, True]
     left = Candidates(trainer_of(Probe(), max_bias=0.1, **SHORT), None)._left([worse, refuted, better, first])

@@ -54,6 +54,7 @@ def study(tmp_path_factory):
         patch.undo()
 
 
+@pytest.mark.slow
 def test_a_row_is_a_mean_over_its_seeds(study):
     assert [row.done for row in study.rows] == [3, 3, 1]
     assert study.varied == ["method", "alpha"]
@@ -81,6 +82,7 @@ def test_seeds_of_one_row_may_lie_in_several_runs(study, tmp_path):
     assert row.result.reward.ci is not None
 
 
+@pytest.mark.slow
 def test_what_is_written_says_the_same_and_is_read_back(study):
     written = {path.name: path for path in write_sweep(study)}
     assert set(written) == {f"sweep.{ending}" for ending in ("html", "md", "csv", "json", "png", "svg")}
@@ -99,6 +101,7 @@ def test_what_is_written_says_the_same_and_is_read_back(study):
     assert study.plot() is not None
 
 
+@pytest.mark.slow
 def test_a_study_under_way_can_be_looked_at(study, tmp_path):
     """Red if a page needs what is not there yet."""
     plan = plan_from({"title": "later", "grid": GRIDS})
@@ -112,6 +115,7 @@ def test_a_study_under_way_can_be_looked_at(study, tmp_path):
         begun.plot()
 
 
+@pytest.mark.slow
 def test_runs_of_a_study_are_runs(study):
     listed = elbert.runs(study.folder)
     assert len(listed) == 3, "two coefficients, and one method without"
@@ -183,6 +187,7 @@ def test_a_title_is_no_way_out_of_the_folder(title, folder):
     assert folder_of(plan_from({"title": title, "env": "lending"})) == Path(folder)
 
 
+@pytest.mark.slow
 def test_a_spreadsheet_sees_no_formula(study):
     row = dataclasses.replace(study.rows[0], plan=dataclasses.replace(study.rows[0].plan, env="=HYPERLINK(1)"))
     assert "'=HYPERLINK(1)" in dataclasses.replace(study, rows=(row,)).to_csv()

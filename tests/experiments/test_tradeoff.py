@@ -119,6 +119,7 @@ def test_verdicts_are_counted():
     assert "1 confirmed, 2 refuted" in str(Tradeoff("mine", (several, several), (price_between(several, several),)))
 
 
+@pytest.mark.slow
 def test_limits_come_by_size_and_no_limit_last(found):
     assert checked_limits(LIMITS) == LIMITS
     assert checked_limits([float("inf"), np.float64(0.3), 0.1]) == (0.1, 0.3, None)
@@ -133,6 +134,7 @@ def test_limits_come_by_size_and_no_limit_last(found):
     assert tradeoff.rows[1].result.reward == parts["max_bias=0.4"].evaluation().reward
 
 
+@pytest.mark.slow
 def test_it_is_read_back_as_it_was(found, tmp_path):
     """Red if a number is lost or changes its type on the way through a file."""
     tradeoff, folder = found
@@ -145,6 +147,7 @@ def test_it_is_read_back_as_it_was(found, tmp_path):
         open_sources([str(tmp_path)])
 
 
+@pytest.mark.slow
 def test_tables_figure_and_page(found, tmp_path):
     tradeoff, _ = found
     text = as_text(tradeoff_page(tradeoff), 140)

@@ -89,6 +89,7 @@ def test_equal_rates_have_no_slope():
         np.testing.assert_allclose(penalty_slope(np.full(groups, 0.4)), 0.0, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_jax_rates_stay_with_jax():
     rates = jnp.asarray(RATES, dtype=jnp.float32)
     slope = penalty_slope(rates)

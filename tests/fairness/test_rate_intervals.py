@@ -11,7 +11,6 @@ from benchmarks.coverage import SITUATIONS, rate_coverage
 from elbert.errors import InvalidInputError
 from elbert.fairness import EpisodeTotals, estimate_rates, mean_interval
 from elbert.fairness.rate_intervals import INTERVAL_METHODS, mean_ratio_interval
-from tests.parameters import slow_after
 
 SUPPLY = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]])  # [episodes, groups]
 DEMAND = np.array([[2.0, 4.0], [4.0, 4.0], [4.0, 2.0]])
@@ -100,8 +99,9 @@ def test_criteria_are_treated_one_by_one(method):
     np.testing.assert_allclose(found.low[1], alone.low[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize("situation", slow_after(2, SITUATIONS[:7]), ids=lambda s: s.name)
-@pytest.mark.parametrize("episodes", slow_after(1, [50, 500]))
+@pytest.mark.study
+@pytest.mark.parametrize("situation", SITUATIONS[:7], ids=lambda s: s.name)
+@pytest.mark.parametrize("episodes", [50, 500])
 def test_coverage_is_nominal(situation, episodes):
     shares = rate_coverage(situation, episodes=episodes, replications=500)
     assert all(0.93 <= share <= 0.97 for share in shares.values()), shares

@@ -131,6 +131,7 @@ def test_an_agent_of_a_gymnasium_id_finds_its_environment_again(tmp_path):
         imports.evaluate(4)  # no module is imported because a file says so
 
 
+@pytest.mark.slow
 def test_the_notion_of_a_wrapper_is_kept_and_shown():
     def make():
         return elbert.NotionWrapper(Counter(), "equal-opportunity", group_names=["a", "b"], qualified="qualified")

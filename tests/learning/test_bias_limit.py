@@ -87,6 +87,7 @@ def test_the_noise_is_taken_off_the_bias():
     assert not known[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [2, 5])
 def test_the_debiased_bias_of_equal_groups_is_near_none(groups):
     rng = np.random.default_rng(1)

@@ -37,6 +37,7 @@ def test_a_choice_without_probability_is_never_drawn():
     assert d.sample(numbers, noise).tolist() == [[1], [1], [1]]
 
 
+@pytest.mark.slow
 def test_several_choices_are_independent():
     space = gymnasium.spaces.MultiDiscrete([[2, 3]], start=[[1, 0]])
     d = distribution_for(space)

@@ -16,7 +16,6 @@ from elbert.learning import DivergedError
 from elbert.learning.simulators import HostSimulator
 from elbert.progress import tell_nobody
 from tests.learning.tiny import ProbeEnv
-from tests.parameters import slow_after
 
 HOST: dict[str, Any] = {"rollout": 64, "minibatch": 128, "hidden": [8], "learning_rate": 5e-3, "steps": 8 * 64 * 30}
 
@@ -25,7 +24,8 @@ def vector(mode):
     return SyncVectorEnv([ProbeEnv] * 8, autoreset_mode=mode)
 
 
-@pytest.mark.parametrize("mode", slow_after(1, AutoresetMode))
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", AutoresetMode)
 def test_a_users_vector_environment_trains_as_well(mode):
     env = vector(mode)
     agent = elbert.train(env, alpha=1600.0, seed=1, **HOST)

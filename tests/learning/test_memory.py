@@ -131,6 +131,7 @@ def agent():
     return elbert.train(Cue(horizon=8), **TINY)
 
 
+@pytest.mark.slow
 def test_an_agent_acts_with_what_it_remembers(agent):
     """Two copies, of which the second begins a new episode in the third call."""
     rows = np.asarray([[[1.0, 1.0], [-1.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]]], np.float32)
@@ -151,6 +152,7 @@ def test_an_agent_acts_with_what_it_remembers(agent):
     assert agent.values(rows[0], state=None).reward.shape == (2,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -166,6 +168,7 @@ def test_a_memory_that_is_missing_or_of_others_is_refused(agent, given, says):
         agent.predict([1.0, 1.0], **given)
 
 
+@pytest.mark.slow
 def test_it_is_kept_with_the_agent(agent, tmp_path):
     again = elbert.load(agent.save(tmp_path / "agent"))
     world = Cue(horizon=8)

@@ -79,7 +79,7 @@ def test_methods_are_refused_by_name():
 FORMS: set[type[Method]] = {form for kind in METHODS.values() for form in (kind, *kind.variants)}
 
 
-@pytest.mark.parametrize("kind", slow_after(2, sorted(FORMS, key=lambda form: (form is not BiasLimit, str(form)))))
+@pytest.mark.parametrize("kind", slow_after(1, sorted(FORMS, key=lambda form: (form is not BiasLimit, str(form)))))
 def test_every_method_keeps_the_contract(kind):
     """Settings that explain themselves, one advantage per sample, and a state that keeps its shape."""
     for name, described in kind.settings().items():

@@ -64,6 +64,7 @@ def moved(moments, order):
     return Moments(moments.seen, moments.mean[order], moments.squares[order])
 
 
+@pytest.mark.slow
 def test_permuting_sites_permutes_what_is_said_of_them():
     order, history = np.asarray([2, 0, 3, 1]), 3
     growth = np.asarray([0.1, 0.2, 0.3, 0.4])
@@ -120,6 +121,7 @@ def test_matrix_products_and_sums_over_edges_agree(monkeypatch):
     assert np.allclose(dense[1][1], np.asarray(x)[parts.group == 1].mean(axis=0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_many_parts_in_several_goes_are_the_same(monkeypatch):
     model = model_of(Infectious(doses=2))
     weights, seen = loud(model), jax.random.uniform(jax.random.key(1), (7, 102))

@@ -42,6 +42,7 @@ def test_a_function_does_what_the_name_does():
     assert not same_policy(train(anneal="cosine"), theirs)
 
 
+@pytest.mark.slow
 def test_a_factor_of_zero_learns_nothing():
     trainer = trainer_of(Probe(), "g-ppo", anneal=lambda done: 0.0 if done < 0.5 else 1.0, **SMALL)
     before, *after = (

@@ -48,7 +48,7 @@ def agent():
     return trainer_of(Probe(horizon=8), **SMALL).agents()[0].replaced(env=Probe(horizon=8))
 
 
-@pytest.mark.parametrize("name", slow_after(2, NAMES))
+@pytest.mark.parametrize("name", slow_after(1, NAMES))
 def test_a_trace_is_what_a_plain_loop_over_the_world_gives(name):
     """Red if the scan shifts actions, states or signals by a step, or draws other keys than (seed, time)."""
     world = make_world(name, horizon=6)
@@ -73,6 +73,7 @@ def test_a_trace_is_what_a_plain_loop_over_the_world_gives(name):
     assert (trace.steps, trace.ended) == (6, True)
 
 
+@pytest.mark.slow
 def test_applicants_are_the_same_as_long_as_decisions_are():
     """Red if the policy's noise, or what it decided, got into the keys of arrivals."""
     strict, lenient = (rule_trace(f"lending/thresholds-{low}-{low}", horizon=60) for low in (3, 2))

@@ -93,7 +93,7 @@ def test_many_groups_have_fewer_frames_and_the_same_totals():
 @pytest.mark.parametrize(
     ("name", "policies"),
     slow_after(
-        4,
+        3,
         [
             pytest.param("lending", 2, id="lending, two policies"),
             *(pytest.param(name, 1, id=name) for name in NAMES if name != "lending"),
