@@ -56,6 +56,7 @@ def test_knowing_the_worlds_does_not_import_them(statements):
     assert "jax" not in modules_after(f"{statements}; gymnasium.spec('elbert/Lending-v0')")
 
 
+@pytest.mark.slow
 def test_gymnasium_imports_elbert_where_the_id_names_it():
     code = "import gymnasium; env = gymnasium.make('elbert:elbert/Lending-v0'); print(env.reset(seed=0)[0].shape)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)

@@ -53,7 +53,7 @@ def test_any_order_and_split_gives_the_nearest_to_the_true_sum(values, data):
     check_any_order_and_split(values, data)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @settings(max_examples=400, deadline=None)
 @given(values=ANY_AMOUNTS | USUAL_AMOUNTS, data=st.data())
 def test_many_orders_and_splits_give_the_nearest_to_the_true_sum(values, data):

@@ -128,7 +128,7 @@ def hostile(seed):
     return frame_case(seed) if seed % 3 == 2 else file_case(seed)
 
 
-@pytest.mark.parametrize("first", slow_after(1, range(0, 1000, 100)))
+@pytest.mark.parametrize("first", slow_after(1, range(0, 1000, 100), pytest.mark.study))
 def test_a_thousand_broken_logs(first, tmp_path):
     outcomes = set()
     for seed in range(first, first + 100):

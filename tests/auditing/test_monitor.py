@@ -63,7 +63,7 @@ def test_one_piece_and_many_give_the_same_state(tmp_path, asked):
     assert whole.reasons == {"counted": frame.height}
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_a_thousand_pieces_give_the_same_state(tmp_path):
     frame = log(units=300)
     looked(frame, tmp_path / "whole.json", **ASKED)

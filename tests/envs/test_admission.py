@@ -12,7 +12,6 @@ from scipy import integrate, stats
 from elbert.envs import Admission, make_world
 from elbert.errors import InvalidInputError
 from elbert.exact.rules import get_rule
-from tests.parameters import slow_after
 
 from .simulation import mean_and_error, pooled, simulate
 
@@ -52,16 +51,14 @@ def plainly(thresholds, rounds, *, costs=(5, 10), subsidy=(0, 0), reapply=0.5, e
     return reward, supply, demand
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("thresholds", "parameters"),
-    slow_after(
-        1,
-        [
-            pytest.param((0.8, 0.8), {"subsidy": (0.0, 0.2), "reapply": 0.9, "effort": 0.3}),
-            pytest.param((0.75, 0.75), {}),
-            pytest.param((0.75, 0.65), {"thresholds": "by-group"}),
-        ],
-    ),
+    [
+        pytest.param((0.8, 0.8), {"subsidy": (0.0, 0.2), "reapply": 0.9, "effort": 0.3}),
+        pytest.param((0.75, 0.75), {}),
+        pytest.param((0.75, 0.65), {"thresholds": "by-group"}),
+    ],
 )
 def test_it_does_what_a_plain_loop_over_applicants_does(thresholds, parameters):
     """Red for a wrong cost, for people who come back with another score, and for a burden of the wrong people."""

@@ -26,8 +26,8 @@ COPIES = 3
 """Everywhere the same lengths and numbers of copies: each world is compiled once for all tests of a process."""
 by_name = pytest.mark.parametrize("name", slow_after(3, NAMES))
 by_id = pytest.mark.parametrize("identifier", slow_after(3, [ENTRIES[name].id for name in NAMES]))
-by_typical_name = pytest.mark.parametrize("name", slow_after(2, NAMES))
-by_typical_id = pytest.mark.parametrize("identifier", slow_after(2, [ENTRIES[name].id for name in NAMES]))
+by_typical_name = pytest.mark.parametrize("name", slow_after(1, NAMES))
+by_typical_id = pytest.mark.parametrize("identifier", slow_after(1, [ENTRIES[name].id for name in NAMES]))
 
 
 def actions_of(world, key, shape=()):

@@ -59,6 +59,7 @@ def test_alias_of_a_known_distribution():
     assert given == pytest.approx([0.5, 0.25, 0.25, 0.0])
 
 
+@pytest.mark.slow
 def test_no_rate_no_incident_and_mixed_rates_keep_their_places():
     rates = jnp.asarray([0.0, 5000.0, 0.0, 3.0])
     counts = np.asarray(jax.vmap(lambda key: poisson(key, rates))(jax.random.split(jax.random.key(0), 2000)))

@@ -26,7 +26,7 @@ def limits_of(mdp):
     return [least + part * (free - least) for part in (0.1, 0.5)] if free > 1.05 * least + 0.01 else []
 
 
-@pytest.mark.parametrize("shape", slow_after(1, CASES))
+@pytest.mark.parametrize("shape", slow_after(1, CASES, pytest.mark.study))
 def test_the_optimum_agrees_with_brute_force(shape):
     for seed in (0, 3) if shape["discount"] is None else (3,):
         mdp = tiny(seed, **shape)

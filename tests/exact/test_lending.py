@@ -53,6 +53,7 @@ def test_known_thresholds_lie_under_the_frontier(long, thresholds, reward, bias)
     assert totals.reward <= best_within(long, totals.bias).bound
 
 
+@pytest.mark.slow
 def test_the_policy_attains_what_is_claimed(long):
     best = with_acceptance(long, best_within(long, 0.025))
     accept = best.policy

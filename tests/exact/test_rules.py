@@ -12,12 +12,11 @@ from elbert.exact.frontier import best_reward_at
 from elbert.exact.lending import best_lending, threshold_totals
 from elbert.exact.rule_policies import logits_for
 from elbert.exact.rules import get_rule, is_rule, rules_of
-from tests.parameters import slow_after
 
 HORIZON, EPISODES = 300, 2000
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("name", ["best-0.02", "thresholds-0-0", "thresholds-2-1", "thresholds-1-4"])
 def test_simulated_lending_agrees_with_the_population_and_stays_under_the_frontier(name):
     found = get_rule(f"rule:lending/{name}").evaluate(EPISODES, seed=3, horizon=HORIZON, confidence=0.999)
@@ -57,9 +56,8 @@ def test_every_allocation_of_units_has_an_action():
         np.testing.assert_array_equal(given, some)
 
 
-@pytest.mark.parametrize(
-    "env", slow_after(1, ["lending", "attention", "infectious", "patrol", "admission", "waiting-list"])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["lending", "attention", "infectious", "patrol", "admission", "waiting-list"])
 def test_every_kind_of_rule_can_be_evaluated(env):
     for rule in rules_of(env):
         found = rule.evaluate(4, seed=0, horizon=8)

@@ -37,7 +37,7 @@ def test_a_limit_that_only_such_a_policy_meets_is_feasible():
     assert best.bias == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("shape", CASES)
 def test_no_deterministic_policy_exceeds_the_bound(shape):
     """Red if the range of rho, a box's bound or the treatment of groups without rates is wrong."""
@@ -66,7 +66,7 @@ def test_a_flat_maximum_takes_few_boxes():
         assert gridded(mdp, 0.1, points=200) <= best.bound + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(
     ("seed", "shape"),
     [

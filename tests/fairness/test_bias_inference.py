@@ -278,6 +278,7 @@ def test_one_episode_that_carries_a_group_makes_the_result_unreliable():
     assert "unreliable" in str(bias_limit_test(uneven, 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("episodes", "error"), [(30, 0.0036), (100, 0.0019)])
 def test_nothing_is_taken_off_for_a_group_that_never_varied(episodes, error):
     """Rates 1 and 0.98: the bound for what was not seen of the first was subtracted as if it were noise."""

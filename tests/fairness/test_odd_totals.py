@@ -43,6 +43,7 @@ def totals(draw):
     return supply, demand, notion
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(totals(), st.sampled_from([0.5, 0.9, 0.95]), st.sampled_from(INTERVAL_METHODS))
 def test_verdict_interval_and_estimate_never_contradict_each_other(example, confidence, method):

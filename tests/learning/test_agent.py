@@ -87,6 +87,7 @@ def test_a_pickled_agent_is_the_same(untrained):
     assert sent(local).env is None, "a function that cannot be imported stays behind"
 
 
+@pytest.mark.slow
 def test_after_training_in_an_environment_of_the_users_own_everything_works(tmp_path):
     agent = elbert.train(lambda: clinic(group_names=["north", "south", "west"]), out=tmp_path / "run", **TINY)
     result = agent.evaluate(6)

@@ -71,6 +71,7 @@ def test_parts_keep_their_averages():
     assert parts_remembered(None, 5, (3.0,)) is None
 
 
+@pytest.mark.slow
 def test_a_world_with_memory_is_the_same_world():
     """The same keys and actions: the same course, with more to see."""
     own = Attention(initial_rates=[8.0, 6.0, 4.0], history=2, horizon=6)

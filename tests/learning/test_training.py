@@ -89,6 +89,7 @@ def test_g_ppo_is_elbert_po_with_alpha_0_to_the_bit():
         assert np.array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
     short: dict[str, Any] = {"steps": 16 * 32 * 3, "alpha": 10.0}
     first, second = train("elbert-po", **short), train("elbert-po", **short)
@@ -289,6 +290,7 @@ def test_every_rollout_starts_new_episodes_where_that_is_asked_for():
     assert ended == {False: [0, 16, 16, 16], True: [0, 0, 0, 0]}
 
 
+@pytest.mark.slow
 def test_an_iteration_leaks_no_tracers():
     trainer = trainer_of(Tiny(groups=3, criteria=2), "a-ppo", **SMALL)
     with jax.checking_leaks():

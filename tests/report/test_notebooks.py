@@ -116,6 +116,7 @@ def test_training_and_evaluation_are_shown_where_somebody_looks(monkeypatch):
     assert titles == ["rule:lending/thresholds-2-1", "frontier of lending"]
 
 
+@pytest.mark.slow
 def test_notebooks_show_results_as_tables_without_markup_from_data():
     names = ["<script>alert(1)</script>", "a & b"]
     report = elbert.benefit_report(np.full((20, 2), 1.0), np.full((20, 2), 2.0), groups=names)
