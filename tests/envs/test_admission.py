@@ -55,9 +55,9 @@ def plainly(thresholds, rounds, *, costs=(5, 10), subsidy=(0, 0), reapply=0.5, e
 @pytest.mark.parametrize(
     ("thresholds", "parameters"),
     [
-        pytest.param((0.8, 0.8), {"subsidy": (0.0, 0.2), "reapply": 0.9, "effort": 0.3}),
-        pytest.param((0.75, 0.75), {}),
-        pytest.param((0.75, 0.65), {"thresholds": "by-group"}),
+        ((0.75, 0.75), {}),
+        ((0.75, 0.65), {"thresholds": "by-group"}),
+        ((0.8, 0.8), {"subsidy": (0.0, 0.2), "reapply": 0.9, "effort": 0.3}),
     ],
 )
 def test_it_does_what_a_plain_loop_over_applicants_does(thresholds, parameters):

@@ -132,7 +132,7 @@ def plain_episode(rng, *, accepts, people, horizon):
     return reward, supply, demand, [sum(points[c] for c in persons) / len(persons) for persons in crowd]
 
 
-@pytest.mark.study
+@pytest.mark.slow
 @pytest.mark.parametrize("everybody", [True, False])
 def test_within_four_standard_errors_of_a_plain_implementation(everybody):
     """Few people, so that every one of them comes several times and scores move far."""

@@ -53,7 +53,7 @@ def differences(setting, policy):
         )
 
 
-@pytest.mark.study
+@pytest.mark.slow
 @pytest.mark.parametrize(("setting", "policy"), CASES)
 def test_within_four_standard_errors_of_the_published_implementation(setting, policy):
     found = dict(differences(setting, policy))
@@ -75,7 +75,7 @@ def threshold(low_0, low_1):
     return act
 
 
-@pytest.mark.study
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lows", "episodes", "reward", "bias"),
     [

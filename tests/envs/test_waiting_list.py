@@ -66,7 +66,7 @@ def plain_episode(rng, scores, weeks, start):
     return [-died, *transplants.values(), *listed.values(), *years.values()]
 
 
-@pytest.mark.study
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_within_four_standard_errors_of_a_plain_implementation(name):
     """Red if organs, risks, arrivals or demand are another process, or the order of a week is another one."""

@@ -82,7 +82,7 @@ def test_lists_of_next_scores_give_what_whole_tables_give(monkeypatch):
     assert best_within(whole, 0.05).reward == pytest.approx(few.reward, rel=1e-6)
 
 
-@pytest.mark.study
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["best-0.05", "profit", "one-threshold", "equal-opportunity", "thresholds-600-650-650-600"]
 )

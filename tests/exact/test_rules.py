@@ -16,7 +16,7 @@ from elbert.exact.rules import get_rule, is_rule, rules_of
 HORIZON, EPISODES = 300, 2000
 
 
-@pytest.mark.study
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["best-0.02", "thresholds-0-0", "thresholds-2-1", "thresholds-1-4"])
 def test_simulated_lending_agrees_with_the_population_and_stays_under_the_frontier(name):
     found = get_rule(f"rule:lending/{name}").evaluate(EPISODES, seed=3, horizon=HORIZON, confidence=0.999)

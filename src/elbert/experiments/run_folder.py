@@ -280,7 +280,7 @@ def coefficients_text(coefficients: Mapping[str, Any]) -> str:
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     return ", ".join(
-        "no limit" if name == "max_bias" and value >= NO_LIMIT else f"{name}={text(value)}"
+        "no limit" if (name, value) == ("max_bias", NO_LIMIT) else f"{name}={text(value)}"
         for name, value in coefficients.items()
     )
 
