@@ -1,20 +1,32 @@
-"""Choosing the final policy under a limit on the bias: among the last ones, by the test of the fairness room."""
+"""Choosing the final policy under a limit on the bias: among the last ones and those between them, by fresh episodes.
 
+The last policies of a training lie on both sides of the limit, hardly ever just within it. Near each other, policies
+change smoothly along the line between their weights, so between one beyond the limit and one within it there is one
+that is just within. What it earns is at least about what the chord between the two says at its bias. So in every round
+of episodes the policy where the highest chord meets the limit joins the others, and has to prove itself as they do.
+"""
+
+import dataclasses
+import itertools
 import logging
+import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.stats import norm
 
-from elbert.experiments.evaluate import Protocol, protocol_for
+from elbert.experiments.evaluate import Protocol, protocol_for, steps_to_tell
 from elbert.experiments.presets import OWN
 from elbert.experiments.results import VERDICTS
 from elbert.fairness.bias_inference import Verdict
+from elbert.fairness.rates import ratio
 from elbert.files import FileError
 from elbert.learning import Agent, Iteration, Trainer
+from elbert.learning.evaluation import episodes_to_tell
 from elbert.learning.result import Result, judged
 from elbert.learning.simulators import Episodes
 from elbert.progress import Tell, counting, tell_nobody
@@ -22,9 +34,12 @@ from elbert.progress import Tell, counting, tell_nobody
 SEED = 2**30
 """Seed of the episodes by which candidates are judged: no evaluation meets the same ones."""
 
-
 PROBABLY = 1.645 + 0.85
 """Deviations below the limit at which four of five evaluations confirm it: 1.645 to confirm, the rest for chance."""
+SAFELY = PROBABLY + 0.1
+"""The same for a policy that is to be among them."""
+
+NORMAL_95 = 1.96
 
 
 class Candidates:
@@ -60,30 +75,85 @@ class Candidates:
             if iteration not in self.kept and self.folder is not None and iteration <= self.trainer.iteration:
                 self._read(self._paths(self.folder, iteration), iteration, last)
         self.kept.setdefault(self.trainer.iteration, last)  # a callback may have stopped the training before its end
-        rounds = self.how.rounds
-        tell = counting(progress, "choosing the policy", "rounds", rounds * len(last))
+        budget = int(self._episodes())
         best: list[Agent] = []
         for i in range(len(last)):
-            alive = [Judged(self.kept[at][i]) for at in sorted(self.kept)]
-            each = max(self.how.fewest_episodes, int(self._episodes() / len(alive) / (2**rounds - 1)))
-            for number in range(rounds):
-                tell(i * rounds + number)
-                for candidate in alive:
-                    if stop():
-                        return None
-                    candidate.play(2**number, each, self._protocol().horizon)
-                alive = self._left(alive)
-                if len(alive) == 1 and alive[0].verdict == "confirmed":
-                    break
-            best.append(alive[0].agent.replaced(train_seconds=self.trainer.seconds))
-        tell(rounds * len(last))
+            tell = counting(progress, "choosing the policy", "episodes", budget * len(last))
+            chosen = self._chosen(
+                [self.kept[at][i] for at in sorted(self.kept)],
+                budget,
+                tell=lambda played, i=i, tell=tell: tell(budget * i + min(played, budget)),
+                stop=stop,
+            )
+            if chosen is None:
+                return None
+            best.append(chosen.replaced(train_seconds=self.trainer.seconds))
+        counting(progress, "choosing the policy", "episodes", budget * len(last))(budget * len(last))
         return best
 
-    def _left(self, alive: Sequence["Judged"]) -> list["Judged"]:
-        """The candidates that more episodes could still put first, the one that is first now in front."""
-        named = self.trainer.simulator.parameters is not None
-        ranked = sorted(alive, key=partial(Judged.rank, usual=self._protocol().episodes if named else None))
-        return [ranked[0], *(each for each in ranked[1:] if not each.is_behind(ranked[0]))]
+    def _chosen(
+        self, agents: Sequence[Agent], budget: int, *, tell: Callable[[int], None], stop: Callable[[], bool]
+    ) -> Agent | None:
+        """The policy of one member. In every round those that could still be first play as much again as before."""
+        each = max(self.how.fewest_episodes, int(self.how.first_part * budget / len(agents)))
+        everyone = alive = [Judged(agent) for agent in agents]
+
+        def play(candidates: Sequence[Judged], chunks: int) -> bool:
+            for candidate in candidates:
+                if stop():
+                    return False
+                candidate.play_until(chunks, each, self._protocol().horizon)
+                tell(each * sum(other.chunks for other in everyone))
+            return True
+
+        for chunks in (2**rounds for rounds in itertools.count()):
+            if not play(alive, chunks):
+                return None
+            joins = self._between(everyone, self._ranked(everyone)[0])
+            if not play(joins, chunks):
+                return None
+            everyone = [*everyone, *joins]
+            first, *others = self._ranked(everyone)
+            alive = [first, *(other for other in others if not other.is_behind(first))][: self.how.finalists]
+            spent = sum(other.chunks for other in everyone)
+            settled = len(alive) == 1 and first.verdict == "confirmed" and not joins
+            if settled or each * (spent + sum(2 * chunks - c.chunks for c in alive)) > budget:
+                return first.agent
+        return None
+
+    def _ranked(self, everyone: Sequence["Judged"]) -> list["Judged"]:
+        return sorted(everyone, key=lambda each: each.rank(self._told_by(each)))
+
+    def _told_by(self, candidate: "Judged") -> int | None:
+        """How many episodes an evaluation of it by the protocol would take; None where there is no protocol."""
+        if self.trainer.simulator.parameters is None:
+            return None
+        most = steps_to_tell(self.trainer.settings.steps, pure=self.trainer.simulator.pure)
+        return episodes_to_tell(candidate.result, at_least=self._protocol().episodes, steps=most)
+
+    def _between(self, everyone: Sequence["Judged"], first: "Judged") -> list["Judged"]:
+        """The policy where the highest chord meets the limit, if it promises to earn more than the first one.
+
+        It stays as far below the limit as it takes to tell so, by as many episodes as the first one has played and by
+        those of an evaluation.
+        """
+        error, limit, played = first.error, first.result.limit, first.result.episodes
+        if error is None or limit is None:
+            return []
+        told = self._told_by(first) or math.inf
+        aim = limit.max_bias - SAFELY * error * max(1.0, math.sqrt(played / told))
+        points = [(each, each.compared(first)) for each in everyone]
+        promised, part, low, high = -math.inf, 0.0, first, first
+        for (one, (below, less)), (other, (above, more)) in itertools.product(points, points):
+            if below < aim < above and above - below > error:
+                share = (aim - below) / (above - below)
+                promised, part, low, high = max(
+                    (promised, part, low, high), (less + share * (more - less), share, one, other), key=itemgetter(0)
+                )
+        reached = first.reward if first.verdict == "confirmed" else -math.inf
+        if promised <= reached + self.how.least_gain * first.reward_error:
+            return []
+        return [Judged(mixed(low.agent, high.agent, part))]
 
     def _read(self, paths: Sequence[Path], iteration: int, like: Sequence[Agent]) -> None:
         if not all(path.exists() for path in paths):
@@ -120,21 +190,66 @@ class Judged:
         self.agent = agent
         self._sums: list[Episodes] = []
 
-    def play(self, times: int, episodes: int, horizon: int | None) -> None:
-        """Play this many times as many episodes, always as many at once, and judge by all so far."""
+    @property
+    def chunks(self) -> int:
+        """How many times it has played."""
+        return len(self._sums)
+
+    def play_until(self, chunks: int, episodes: int, horizon: int | None) -> None:
+        """Play until it has played this many times as many episodes, always as many at once, and judge by all."""
         parameters = {} if horizon is None or self.agent.about.parameters is None else {"horizon": horizon}
         about: dict[str, Any] = {}
-        for _ in range(times):
-            sums, about = self.agent.played(episodes, seed=SEED + len(self._sums), **parameters)
+        for number in range(self.chunks, chunks):
+            sums, about = self.agent.played(episodes, seed=SEED + number, **parameters)
             self._sums.append(sums)
-        every = Episodes(*(np.concatenate(each) for each in zip(*self._sums, strict=True)))
-        self.result = judged(every, **about)
+        if about:
+            every = Episodes(*(np.concatenate(each) for each in zip(*self._sums, strict=True)))
+            self.result = judged(every, **about)
 
     @property
     def verdict(self) -> Verdict:
         """On the limit, by all episodes so far."""
         assert self.result.limit is not None
         return self.result.limit.verdict
+
+    @property
+    def reward(self) -> float:
+        """Per step."""
+        return self.result.reward.mean
+
+    def compared(self, first: "Judged") -> tuple[float, float]:
+        """Its bias and reward if it had played as much as another one: that one's and the difference in common episodes.
+
+        Much of the noise of the same episodes is the same for policies that are near each other.
+        """
+        common = min(self.chunks, first.chunks)
+        bias, reward = first.bias, first.reward
+        mine, theirs = (each.levels(common) for each in (self, first))
+        return (bias or 0.0) + mine[0] - theirs[0], reward + mine[1] - theirs[1]
+
+    def levels(self, chunks: int) -> tuple[float, float]:
+        """Bias as observed and reward per step in the first episodes that it played."""
+        sums = Episodes(*(sum(each.sum(axis=0) for each in parts[:chunks]) for parts in zip(*self._sums, strict=True)))
+        rates = ratio(sums.supply, sums.demand, otherwise=np.nan)  # [criteria, groups]
+        return float(np.max(np.nanmax(rates, axis=-1) - np.nanmin(rates, axis=-1))), float(sums.reward / sums.length)
+
+    @property
+    def reward_error(self) -> float:
+        """Standard error of the reward."""
+        high = self.result.reward.high
+        return 0.0 if high is None else (high - self.reward) / NORMAL_95
+
+    @property
+    def bias(self) -> float | None:
+        """The largest one, its noise taken off; None if one is not estimable."""
+        biases = [part.bias.debiased for part in self.result.criteria]
+        return None if None in biases else max(bias for bias in biases if bias is not None)
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of that bias, roughly."""
+        worst = max(self.result.criteria, key=lambda part: part.bias.debiased or 0.0).bias
+        return None if worst.ci is None or worst.debiased is None else (worst.ci[1] - worst.debiased) / NORMAL_95
 
     def rank(self, usual: int | None = None) -> tuple[float, float]:
         """The smaller, the better: the verdict, then the reward, or the bias where the limit is not confirmed.
@@ -143,10 +258,10 @@ class Judged:
         """
         limit, place = self.result.limit, float(VERDICTS.index(self.verdict))
         if place == 0 and usual is not None and limit is not None and limit.p_confirm is not None:
-            deviations = norm.isf(max(limit.p_confirm, 1e-300)) * np.sqrt(usual / self.result.episodes)
+            deviations = norm.isf(max(limit.p_confirm, 1e-300)) * math.sqrt(min(usual / self.result.episodes, 1.0))
             place = 0.0 if deviations > PROBABLY else 0.5
         biases = [part.bias.estimate for part in self.result.criteria if part.bias.estimate is not None]
-        return place, -self.result.reward.mean if place < 1 or not biases else max(biases)
+        return place, -self.reward if place < 1 or not biases else max(biases)
 
     def is_behind(self, first: "Judged") -> bool:
         """Whether more episodes will hardly put it first: it is refuted, or surely earns less than a confirmed one."""
@@ -154,3 +269,14 @@ class Judged:
             return self.verdict == "refuted" and first.verdict == "not refuted"
         mine, theirs = self.result.reward.high, first.result.reward.low
         return self.verdict == "refuted" or (mine is not None and theirs is not None and mine < theirs)
+
+
+def mixed(first: Agent, second: Agent, part: float) -> Agent:
+    """The policy that lies this part of the way from one to another, both of the same training."""
+    later = max(first, second, key=lambda agent: agent.about.steps)
+
+    def between(one: Any, other: Any) -> Any:
+        return jax.tree.map(lambda x, y: (1 - part) * x + part * y, one, other)
+
+    policy, scale = between(first.policy, second.policy), between(first.scale, second.scale)
+    return dataclasses.replace(later, policy=policy, scale=scale)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from elbert.envs import ENTRIES, find_world
+from elbert.envs import ENTRIES, World, find_world
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import get_rule, is_rule
 from elbert.experiments.jit_cache import keep_compiled
@@ -16,6 +16,9 @@ from elbert.files import as_path
 from elbert.learning import Agent, Environment, Evaluable, ForeignPolicy
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, Watch, tell_nobody, watched
+
+MOST_STEPS = 4_000_000  # of an evaluation in a world that goes on until a limit can be judged
+HOST_PART = 0.1  # of the training's steps, in an environment on the host, where steps are dear
 
 Policy: TypeAlias = Evaluable | RunFolder | Sequence[Agent]
 """What is evaluated: one policy, or those of several seeds."""
@@ -40,6 +43,11 @@ def protocol_for(name: str, env: str) -> Protocol:
     brought = ENTRIES[env].evaluation if env in ENTRIES else {}
     entry = section.get(env, section.get(OWN, {}) | dict(brought))
     return Protocol(entry["episodes"], entry.get("horizon"), entry.get("extra_demand", 0.0))
+
+
+def steps_to_tell(trained: int, *, pure: bool) -> float:
+    """Steps that an evaluation may take to tell whether a limit is kept, after a training of this many."""
+    return MOST_STEPS if pure else HOST_PART * trained
 
 
 @dataclass(frozen=True)
@@ -198,7 +206,8 @@ def _evaluate_all(policies: Sequence[Evaluable], conditions: Conditions, progres
     for place, policy in enumerate(policies):
 
         def tell(own: Progress, place: int = place) -> None:
-            progress(replace(own, done=place * episodes + own.done, total=len(policies) * episodes))
+            each = own.total or episodes
+            progress(replace(own, done=place * each + own.done, total=len(policies) * each))
 
         evaluations.append(
             policy.evaluate(
@@ -208,8 +217,17 @@ def _evaluate_all(policies: Sequence[Evaluable], conditions: Conditions, progres
                 deterministic=conditions.deterministic,
                 extra_demand=protocol.extra_demand,
                 max_bias=conditions.max_bias,
+                most_steps=_most_steps(policy, where, conditions),
                 progress=tell,
                 **parameters,
             )
         )
     return evaluations
+
+
+def _most_steps(policy: Evaluable, where: Environment | None, conditions: Conditions) -> float:
+    """Steps that an evaluation may take beyond its protocol; none if the number of episodes is given."""
+    if conditions.episodes is not None or conditions.protocol != USUAL.protocol:
+        return 0.0
+    pure = isinstance(where, World) or (isinstance(where, str) and find_world(where) is not None)
+    return steps_to_tell(policy.about.steps if isinstance(policy, Agent) else 0, pure=pure)

@@ -15,10 +15,12 @@ from elbert.learning.settings import Setting, Settings
 class Choice:
     """How the final policy is chosen among the last ones: each is judged in fresh episodes by the test of the limit."""
 
-    candidates: int = 6  # number of policies, at equal distances, the final one among them
-    last_part: float = 0.2  # the last part of the training that they come from
-    rounds: int = 3  # in which they are judged, each with twice the episodes of the one before
-    steps: int = 3_000_000  # in worlds, that all of them together are judged by at the most; or, if that is more, ...
+    candidates: int = 8  # number of policies, at equal distances, the final one among them
+    last_part: float = 0.3  # the last part of the training that they come from
+    first_part: float = 0.25  # of the budget, that the first round may take
+    finalists: int = 2  # that play on after each round, besides a policy between two others
+    least_gain: float = 0.5  # standard errors of the reward that a policy between two others must promise to gain
+    steps: int = 4_000_000  # in worlds, that all of them together are judged by at the most; or, if that is more, ...
     steps_part: float = 0.6  # ... this part of the training's steps; but no more than ...
     steps_most: float = 30.0  # ... this many times the training's steps
     host_part: float = 0.3  # of the training's steps in environments on the host, where steps are dear
