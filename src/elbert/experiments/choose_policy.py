@@ -1,9 +1,9 @@
 """Choosing the final policy under a limit on the bias: among the last ones and those between them, by fresh episodes.
 
 The last policies of a training lie on both sides of the limit, hardly ever just within it. Near each other, policies
-change smoothly along the line between their weights, so between one beyond the limit and one within it there is one
-that is just within. What it earns is at least about what the chord between the two says at its bias. So in every round
-of episodes the policy where the highest chord meets the limit joins the others, and has to prove itself as they do.
+change smoothly along the line through their weights, and somewhere on a line there is one that is just within the
+limit. So in every round of episodes the policy that promises most, if rates and reward change evenly along the lines
+between all pairs, joins the others, and has to prove itself as they do.
 """
 
 import dataclasses
@@ -11,9 +11,8 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,6 +26,7 @@ from elbert.fairness.rates import ratio
 from elbert.files import FileError
 from elbert.learning import Agent, Iteration, Trainer
 from elbert.learning.evaluation import episodes_to_tell
+from elbert.learning.policy import Policy
 from elbert.learning.result import Result, judged
 from elbert.learning.simulators import Episodes
 from elbert.progress import Tell, counting, tell_nobody
@@ -38,6 +38,9 @@ PROBABLY = 1.645 + 0.85
 """Deviations below the limit at which four of five evaluations confirm it: 1.645 to confirm, the rest for chance."""
 SAFELY = PROBABLY + 0.1
 """The same for a policy that is to be among them."""
+
+PARTS = np.linspace(-1.0, 2.0, 121)
+"""Where on the line through two policies, at 0 and 1, a third one is looked for."""
 
 NORMAL_95 = 1.96
 
@@ -132,28 +135,27 @@ class Candidates:
         return episodes_to_tell(candidate.result, at_least=self._protocol().episodes, steps=most)
 
     def _between(self, everyone: Sequence["Judged"], first: "Judged") -> list["Judged"]:
-        """The policy where the highest chord meets the limit, if it promises to earn more than the first one.
+        """The policy on a line through two others that promises most reward within the limit, if that is more.
 
-        It stays as far below the limit as it takes to tell so, by as many episodes as the first one has played and by
-        those of an evaluation.
+        Along a line the rates and the reward are taken to change evenly. It stays as far below the limit as it takes
+        to tell so, by as many episodes as the first one has played and by those of an evaluation.
         """
-        error, limit, played = first.error, first.result.limit, first.result.episodes
+        error, limit = first.error, first.result.limit
         if error is None or limit is None:
             return []
         told = self._told_by(first) or math.inf
-        aim = limit.max_bias - SAFELY * error * max(1.0, math.sqrt(played / told))
-        points = [(each, each.compared(first)) for each in everyone]
-        promised, part, low, high = -math.inf, 0.0, first, first
-        for (one, (below, less)), (other, (above, more)) in itertools.product(points, points):
-            if below < aim < above and above - below > error:
-                share = (aim - below) / (above - below)
-                promised, part, low, high = max(
-                    (promised, part, low, high), (less + share * (more - less), share, one, other), key=itemgetter(0)
-                )
-        reached = first.reward if first.verdict == "confirmed" else -math.inf
+        aim = limit.max_bias - SAFELY * error * max(1.0, math.sqrt(first.result.episodes / told))
+        levels = [each.compared(first) for each in everyone]
+        promised, part, one, other = -math.inf, 0.0, first, first
+        for i, j in itertools.combinations(range(len(everyone)), 2):
+            line = levels[i].line_to(levels[j])
+            rewards = np.where(line.bias <= aim, line.reward, -math.inf)
+            if rewards.max() > promised:
+                promised, part, one, other = rewards.max(), PARTS[rewards.argmax()], everyone[i], everyone[j]
+        reached = first.result.reward.mean if first.verdict == "confirmed" else -math.inf
         if promised <= reached + self.how.least_gain * first.reward_error:
             return []
-        return [Judged(mixed(low.agent, high.agent, part))]
+        return [Judged(mixed(one.agent, other.agent, float(part)))]
 
     def _read(self, paths: Sequence[Path], iteration: int, like: Sequence[Agent]) -> None:
         if not all(path.exists() for path in paths):
@@ -179,6 +181,25 @@ class Candidates:
         steps = self.how.budget(trainer.settings.steps, pure=trainer.simulator.pure)
         seen = trainer.iteration * trainer.settings.batch / max(self.ended_episodes, 1)
         return steps / float(self._protocol().horizon or trainer.simulator.horizon or seen)
+
+
+class Levels(NamedTuple):
+    """What a policy reached."""
+
+    reward: Any  # [...] per step
+    rates: Any  # [..., criteria, groups]
+
+    @property
+    def bias(self) -> Any:
+        """The largest difference of known rates, of the worst criterion.   [...]"""
+        return np.max(np.nanmax(self.rates, axis=-1) - np.nanmin(self.rates, axis=-1), axis=-1)
+
+    def line_to(self, other: "Levels") -> "Levels":
+        """Those on the line through this one and another, if all change evenly along it.   [parts, ...]"""
+        return Levels(
+            self.reward + PARTS * (other.reward - self.reward),
+            self.rates + PARTS[:, None, None] * (other.rates - self.rates),
+        )
 
 
 class Judged:
@@ -212,42 +233,35 @@ class Judged:
         assert self.result.limit is not None
         return self.result.limit.verdict
 
-    @property
-    def reward(self) -> float:
-        """Per step."""
-        return self.result.reward.mean
-
-    def compared(self, first: "Judged") -> tuple[float, float]:
-        """Its bias and reward if it had played as much as another one: that one's and the difference in common episodes.
+    def compared(self, first: "Judged") -> "Levels":
+        """Its levels if it had played as much as another one: the other's, and the difference in common episodes.
 
         Much of the noise of the same episodes is the same for policies that are near each other.
         """
         common = min(self.chunks, first.chunks)
-        bias, reward = first.bias, first.reward
-        mine, theirs = (each.levels(common) for each in (self, first))
-        return (bias or 0.0) + mine[0] - theirs[0], reward + mine[1] - theirs[1]
+        return Levels(
+            *(
+                whole + mine - theirs
+                for whole, mine, theirs in zip(
+                    first.levels(first.chunks), self.levels(common), first.levels(common), strict=True
+                )
+            )
+        )
 
-    def levels(self, chunks: int) -> tuple[float, float]:
-        """Bias as observed and reward per step in the first episodes that it played."""
+    def levels(self, chunks: int) -> "Levels":
+        """What it reached in the first chunks."""
         sums = Episodes(*(sum(each.sum(axis=0) for each in parts[:chunks]) for parts in zip(*self._sums, strict=True)))
-        rates = ratio(sums.supply, sums.demand, otherwise=np.nan)  # [criteria, groups]
-        return float(np.max(np.nanmax(rates, axis=-1) - np.nanmin(rates, axis=-1))), float(sums.reward / sums.length)
+        return Levels(sums.reward / sums.length, ratio(sums.supply, sums.demand, otherwise=np.nan))
 
     @property
     def reward_error(self) -> float:
         """Standard error of the reward."""
         high = self.result.reward.high
-        return 0.0 if high is None else (high - self.reward) / NORMAL_95
-
-    @property
-    def bias(self) -> float | None:
-        """The largest one, its noise taken off; None if one is not estimable."""
-        biases = [part.bias.debiased for part in self.result.criteria]
-        return None if None in biases else max(bias for bias in biases if bias is not None)
+        return 0.0 if high is None else (high - self.result.reward.mean) / NORMAL_95
 
     @property
     def error(self) -> float | None:
-        """Standard error of that bias, roughly."""
+        """Standard error of the bias, roughly."""
         worst = max(self.result.criteria, key=lambda part: part.bias.debiased or 0.0).bias
         return None if worst.ci is None or worst.debiased is None else (worst.ci[1] - worst.debiased) / NORMAL_95
 
@@ -261,7 +275,7 @@ class Judged:
             deviations = norm.isf(max(limit.p_confirm, 1e-300)) * math.sqrt(min(usual / self.result.episodes, 1.0))
             place = 0.0 if deviations > PROBABLY else 0.5
         biases = [part.bias.estimate for part in self.result.criteria if part.bias.estimate is not None]
-        return place, -self.reward if place < 1 or not biases else max(biases)
+        return place, -self.result.reward.mean if place < 1 or not biases else max(biases)
 
     def is_behind(self, first: "Judged") -> bool:
         """Whether more episodes will hardly put it first: it is refuted, or surely earns less than a confirmed one."""
@@ -272,11 +286,16 @@ class Judged:
 
 
 def mixed(first: Agent, second: Agent, part: float) -> Agent:
-    """The policy that lies this part of the way from one to another, both of the same training."""
+    """The policy that lies this part of the way from one to another, both of the same training.
+
+    Beyond the two, only the weights go on: what counts what was seen stays that of the nearer one.
+    """
     later = max(first, second, key=lambda agent: agent.about.steps)
 
-    def between(one: Any, other: Any) -> Any:
+    def between(one: Any, other: Any, part: float) -> Any:
         return jax.tree.map(lambda x, y: (1 - part) * x + part * y, one, other)
 
-    policy, scale = between(first.policy, second.policy), between(first.scale, second.scale)
-    return dataclasses.replace(later, policy=policy, scale=scale)
+    inside = min(max(part, 0.0), 1.0)
+    weights = between(first.policy.weights, second.policy.weights, part)
+    moments, scale = between((first.policy.moments, first.scale), (second.policy.moments, second.scale), inside)
+    return dataclasses.replace(later, policy=Policy(weights, moments), scale=scale)

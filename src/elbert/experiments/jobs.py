@@ -150,7 +150,9 @@ def do_job(job: Job, path: Path) -> None:
         progress=None,
         **{name: value for name, value in request.given.items() if name not in job.grid},
     )
-    conditions = Conditions(episodes=job.episodes if job.quick else None, env=job.env if job.world_name == OWN else None)
+    conditions = Conditions(
+        episodes=job.episodes if job.quick else None, env=job.env if job.world_name == OWN else None
+    )
     for run in RunFolder(path).parts().values():
         own = agents if run.part is None else [agents[i] for i in run.part.members]
         if job.judging and run.judged() is None:
