@@ -6,16 +6,21 @@ import signal
 from dataclasses import replace
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
 import elbert
-from elbert.experiments.choose_policy import Candidates, Judged
+from elbert.experiments import choose_policy
+from elbert.experiments.choose_policy import Candidates, Judged, mixed
 from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.results import VERDICTS
 from elbert.experiments.run_folder import RunFolder
 from elbert.experiments.run_session import InterruptedRunError
 from elbert.fairness.bias_inference import BiasTest
+from elbert.learning import Agent
 from elbert.learning.result import Mean
+from elbert.learning.simulators import Episodes
 from elbert.progress import Progress
 from tests.experiments.small_runs import same_policy
 from tests.learning.tiny import Probe, ProbeEnv, trainer_of
@@ -36,16 +41,16 @@ def untrained():
 @pytest.mark.slow
 def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, caplog, monkeypatch):
     trainer = trainer_of(Probe(), max_bias=0.1, **SHORT)
-    assert Candidates(trainer, None).iterations == [8, 9, 10]
+    assert Candidates(trainer, None).iterations == [7, 8, 9, 10]
     found = elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
     assert same_policy(found, agent), "in a folder or in memory"
     paths = sorted((tmp_path / "candidates").iterdir())
-    assert len(paths) == 3
+    assert len(paths) == 4
     stored = RunFolder(tmp_path).agents()[0]
     assert same_policy(stored, agent)
     judged = []
     with monkeypatch.context() as patch:
-        patch.setattr(Judged, "play", lambda one, *how: judged.append(one))
+        patch.setattr(Judged, "play_until", lambda one, *how: judged.append(one))
         again = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
         assert same_policy(again, agent), "what is finished is not chosen again"
         assert again.evaluate(4).episodes == 4, "and knows its environment"
@@ -55,22 +60,18 @@ def test_candidates_are_the_last_policies_and_survive_on_disk(agent, tmp_path, c
     assert same_policy(again, agent), "chosen anew from the files"
     head = (tmp_path / "metrics.csv").read_text().splitlines()[0]
     assert {"mu", "limited_bias"} <= set(head.split(","))
-    kept = [elbert.load(path) for path in paths]
-    assert sum(same_policy(one, agent) for one in kept) == 1
-    chosen = next(path for path, one in zip(paths, kept, strict=True) if same_policy(one, agent))
-    chosen.write_bytes(chosen.read_bytes()[:100])
+    paths[0].write_bytes(paths[0].read_bytes()[:100])
     RunFolder(tmp_path).note(status="interrupted")
     with caplog.at_level(logging.WARNING, logger="elbert"):
         other = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, **SHORT)
-    assert chosen.name in caplog.text
+    assert paths[0].name in caplog.text
     assert "chosen without it" in caplog.text
-    assert any(same_policy(other, one) for one in kept)
-    assert not same_policy(other, agent)
+    assert other.about.steps > 0
 
 
 @pytest.mark.slow
 def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path, monkeypatch):
-    play, seen = Judged.play, []
+    play, seen = Judged.play_until, []
 
     def interrupted(one, *how):
         seen.append(one)
@@ -78,7 +79,7 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
         return play(one, *how)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Judged, "play", interrupted)
+        patch.setattr(Judged, "play_until", interrupted)
         with pytest.raises(
             InterruptedRunError, match="Stopped by SIGINT after iteration 10 of 10, before its policy was chosen"
         ):
@@ -89,13 +90,12 @@ def test_a_signal_among_candidates_is_heard_and_nothing_is_lost(agent, tmp_path,
     evaluate_policy(run, Conditions(env=Probe(), episodes=4), keep=True)
     assert run.evaluation() is not None
     told: list[Progress] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(Candidates, "_left", lambda candidates, alive: list(alive))
-        first = elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, progress=told.append, **SHORT)
-    assert told == [Progress(activity="choosing the policy", done=i, total=3, unit="rounds") for i in range(4)], (
+    elbert.train(Probe(), max_bias=0.1, out=tmp_path, resume=True, progress=told.append, **SHORT)
+    assert {(each.activity, each.unit) for each in told} == {("choosing the policy", "episodes")}, (
         "no iteration is left"
     )
-    assert first.about.steps == 16 * 32 * 8
+    assert [each.done for each in told] == sorted(each.done for each in told)
+    assert told[-1].done == told[-1].total
     assert run.manifest["status"] == "finished"
     assert run.evaluation() is None, "it was of the policy before the choice"
 
@@ -114,18 +114,17 @@ def test_a_stopped_run_goes_on_to_the_same_choice(agent, at, tmp_path):
 
 
 def test_a_signal_during_the_last_judgement_ends_the_command(tmp_path, monkeypatch):
-    play, asked = Judged.play, []
+    play, asked = Judged.play_until, []
 
-    def interrupted(one, times, *how):
-        play(one, times, *how)
-        if not asked:
-            one.result = replace(one.result, limit=BiasTest(max_bias=0.1, verdict="confirmed"))
+    def interrupted(one, *how):
+        play(one, *how)
+        one.result = replace(one.result, limit=BiasTest(max_bias=0.1, verdict="confirmed" if not asked else "refuted"))
         asked.append(one)
-        if len(asked) == 3:  # of three candidates, the others are out after the first round
+        if len(asked) == 4:  # of four candidates, the others are out after the first round
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(Judged, "is_behind", lambda one, first: True)
-    monkeypatch.setattr(Judged, "play", interrupted)
+    monkeypatch.setattr(Candidates, "_between", lambda candidates, everyone, first: [])
+    monkeypatch.setattr(Judged, "play_until", interrupted)
     with pytest.raises(InterruptedRunError, match="Stopped after the training had ended"):
         elbert.train(Probe(), max_bias=0.1, out=tmp_path, **SHORT)
     assert RunFolder(tmp_path).manifest["status"] == "finished"
@@ -151,32 +150,32 @@ def test_a_limit_that_was_never_felt_is_said(caplog):
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [None, 15, 16])
 def test_judging_a_users_environment_takes_fewer_steps_than_training(at, tmp_path, monkeypatch):
-    asked, play = [], Judged.play
+    asked, play = [], Agent.played
 
-    def counted(one, times, episodes, horizon):
-        asked.append(times * episodes)
-        return play(one, times, episodes, horizon)
+    def counted(one, episodes, **how):
+        asked.append(episodes)
+        return play(one, episodes, **how)
 
     def interrupt(progress):
         if progress.iteration == at:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(Judged, "play", counted)
+    monkeypatch.setattr(Agent, "played", counted)
     host = {"rollout": 160, "minibatch": 640, "hidden": [4], "copies": 4, "steps": 4 * 160 * 16, "epochs": 1}
     if at is not None:
         with pytest.raises(InterruptedRunError):
             elbert.train(lambda: ProbeEnv(horizon=4), max_bias=0.1, out=tmp_path / "run", callbacks=[interrupt], **host)
         assert not asked
     elbert.train(lambda: ProbeEnv(horizon=4), max_bias=0.1, out=tmp_path / "run", resume=True, **host)
-    # 0.3 of 10 240 steps are 768 episodes of 4 steps: for 4 policies in rounds of 1, 2 and 4 times, 27 each
-    assert asked[:4] == [27] * 4
+    # 0.3 of 10 240 steps are 768 episodes of 4 steps, of which the first round of 6 policies takes a quarter
+    assert asked[:6] == [32] * 6
     assert sum(asked) <= 768
 
 
 def judged_as(agent, verdict, reward, bias, *, p_confirm=0.5, around=0.01, episodes=1000):
     """A candidate of which this is known."""
     candidate = Judged(agent)
-    candidate.play(1, 10, None)
+    candidate.play_until(1, 10, None)
     part = candidate.result.criteria[0]
     candidate.result = replace(
         candidate.result,
@@ -210,8 +209,52 @@ def test_only_those_are_judged_again_that_can_still_be_first(untrained):
     refuted = judged_as(untrained, "refuted", 0.9, 0.3)
     assert [each.is_behind(first) for each in (better, worse, refuted)] == [False, True, True]
     assert [each.is_behind(better) for each in (first, worse, refuted)] == [False, False, True]
-    left = Candidates(trainer_of(Probe(), max_bias=0.1, **SHORT), None)._left([worse, refuted, better, first])
-    assert left == [first, better]
+
+
+def after(agent, steps):
+    return replace(agent, about=replace(agent.about, steps=steps))
+
+
+def test_a_policy_between_two_lies_on_the_line_through_them(untrained):
+    other = after(untrained, 100)
+    other = replace(other, policy=jax.tree.map(lambda x: x + 1.0, other.policy))
+    for part, seen in ((0.25, 0.25), (-0.5, 0.0), (2.0, 1.0)):
+        between = mixed(untrained, other, part)
+        assert between.about.steps == 100
+        for name, moved in (("weights", part), ("moments", seen)):
+            here, there = (jax.tree.leaves(getattr(each.policy, name)) for each in (untrained, between))
+            assert all(np.allclose(y - x, moved, atol=1e-6) for x, y in zip(here, there, strict=True)), name
+
+
+def known(untrained, reward, rates):
+    """A candidate that has played 1000 episodes in which every step gave as much."""
+    candidate = judged_as(untrained, "not refuted", reward, 0.0)
+    part = candidate.result.criteria[0]
+    bias = replace(part.bias, debiased=abs(rates[0] - rates[1]), ci=(0.0, abs(rates[0] - rates[1]) + 0.001))
+    candidate.result = replace(candidate.result, criteria=(replace(part, bias=bias),))
+    sums = np.tile(np.array([rates]), (10, 1, 1)) * 4.0
+    candidate._sums = [Episodes(np.full(10, 4.0 * reward), np.full(10, 4.0), sums, np.full((10, 1, 2), 4.0))]
+    return candidate
+
+
+def test_the_policy_on_a_line_that_promises_most_within_the_limit_joins(untrained, monkeypatch):
+    made = []
+    monkeypatch.setattr(choose_policy, "mixed", lambda one, other, part: made.append((one, other, part)) or one)
+    trainer = trainer_of(Probe(), max_bias=0.1, **SHORT)
+    candidates = Candidates(trainer, None)
+    inside = known(after(untrained, 1), 0.4, (0.5, 0.45))
+    beyond = known(after(untrained, 2), 0.6, (0.5, 0.25))
+    assert len(candidates._between([inside, beyond], inside)) == 1
+    one, other, part = made.pop()
+    assert (one.about.steps, other.about.steps) == (1, 2)
+    assert 0.2 <= part <= 0.25, "at a bias of just less than 0.1"
+    also_beyond = known(after(untrained, 3), 0.5, (0.5, 0.35))
+    candidates._between([beyond, also_beyond], beyond)
+    assert 1.5 < made.pop()[2] < 1.6, "where all are beyond the limit, further on"
+    same = known(after(untrained, 4), 0.4, (0.5, 0.45))
+    same.result = replace(same.result, limit=BiasTest(max_bias=0.1, verdict="confirmed"))
+    assert not candidates._between([same], same), "one alone makes no line"
+    assert not candidates._between([same, same], same), "nothing to be gained"
 
 
 @pytest.mark.slow
