@@ -158,3 +158,18 @@ def test_a_file_with_a_price_from_before_is_read_without_it(untrained, tmp_path)
     arrays, content = read_tensors(path)
     write_tensors(path, arrays, content | {"about": content["about"] | {"price": 3.0, "length": 16.0}})
     assert elbert.load(path).about == untrained.about
+
+
+def test_an_evaluation_goes_on_until_its_noise_is_small_beside_the_limit(untrained):
+    short = untrained.evaluate(10, max_bias=0.1)
+    floor, horizon = short.worst.bias.noise_floor, short.horizon
+    wanted = 10 * (40 * floor / 0.1) ** 2
+    assert wanted > 1000, "or this test shows nothing"
+    assert untrained.evaluate(10, max_bias=0.1, most_steps=1e9).episodes == int(wanted)
+    some = untrained.evaluate(10, max_bias=0.1, most_steps=100 * horizon)
+    assert some.episodes == 100
+    assert some == untrained.evaluate(10, max_bias=0.1, most_steps=100 * horizon), "the same seed, the same numbers"
+    assert some.worst.bias.noise_floor < floor
+    assert untrained.evaluate(10, max_bias=0.1, most_steps=5 * horizon) == short, "never fewer"
+    assert untrained.evaluate(10, most_steps=1e9).episodes == 10, "without a limit"
+    assert untrained.evaluate(10, max_bias=0.0, most_steps=1e9).episodes == 10, "nothing is small beside 0"

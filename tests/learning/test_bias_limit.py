@@ -264,7 +264,7 @@ def test_a_rollout_without_demand_changes_no_belief():
 
 @pytest.mark.parametrize(
     ("steps", "pure", "budget"),
-    [(1000, True, 30_000), (200_000, True, 3_000_000), (20_000_000, True, 12_000_000), (100_000, False, 30_000)],
+    [(1000, True, 30_000), (200_000, True, 4_000_000), (20_000_000, True, 12_000_000), (100_000, False, 30_000)],
 )
 def test_the_budget_of_the_choice(steps, pure, budget):
     assert Choice().budget(steps, pure=pure) == pytest.approx(budget)
