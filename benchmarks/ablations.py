@@ -8,6 +8,7 @@ found on. docs/learning.md has the table. What is finished is not run again.
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -93,7 +94,7 @@ VARIANTS: Mapping[str, Variant] = {
     "keep_moved 0": Variant(Controller(keep_moved=0.0)),
     "last policy": Variant(choice=Choice(last_part=0.0)),
     "candidates 3": Variant(choice=Choice(candidates=3)),
-    "one round": Variant(choice=Choice(rounds=1)),
+    "no lines": Variant(choice=Choice(least_gain=math.inf)),
 }
 
 

@@ -268,6 +268,8 @@ def test_a_rollout_without_demand_changes_no_belief():
 )
 def test_the_budget_of_the_choice(steps, pure, budget):
     assert Choice().budget(steps, pure=pure) == pytest.approx(budget)
+    large = Choice().budget(steps, pure=pure, numbers=2000)
+    assert large == pytest.approx(min(budget, max(0.6 * steps, 400_000)) if pure else budget)
 
 
 def test_slopes_are_whole_for_large_differences_and_fade_for_small_ones():

@@ -131,7 +131,8 @@ class Candidates:
         """How many episodes an evaluation of it by the protocol would take; None where there is no protocol."""
         if self.trainer.simulator.parameters is None:
             return None
-        most = steps_to_tell(self.trainer.settings.steps, pure=self.trainer.simulator.pure)
+        simulator = self.trainer.simulator
+        most = steps_to_tell(self.trainer.settings.steps, simulator.shape.observation, pure=simulator.pure)
         return episodes_to_tell(candidate.result, at_least=self._protocol().episodes, steps=most)
 
     def _between(self, everyone: Sequence["Judged"], first: "Judged") -> list["Judged"]:
@@ -178,7 +179,8 @@ class Candidates:
     def _episodes(self) -> float:
         """How many episodes all candidates together are judged by, at the most."""
         trainer = self.trainer
-        steps = self.how.budget(trainer.settings.steps, pure=trainer.simulator.pure)
+        numbers = trainer.simulator.shape.observation
+        steps = self.how.budget(trainer.settings.steps, pure=trainer.simulator.pure, numbers=numbers)
         seen = trainer.iteration * trainer.settings.batch / max(self.ended_episodes, 1)
         return steps / float(self._protocol().horizon or trainer.simulator.horizon or seen)
 

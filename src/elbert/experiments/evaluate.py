@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import gymnasium
+
 from elbert.envs import ENTRIES, World, find_world
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.exact.rules import get_rule, is_rule
@@ -14,6 +16,7 @@ from elbert.experiments.results import over_seeds
 from elbert.experiments.run_folder import RunFolder
 from elbert.files import as_path
 from elbert.learning import Agent, Environment, Evaluable, ForeignPolicy
+from elbert.learning.methods.limited import USUAL_NUMBERS
 from elbert.learning.result import Result
 from elbert.progress import Progress, Tell, Watch, tell_nobody, watched
 
@@ -45,9 +48,12 @@ def protocol_for(name: str, env: str) -> Protocol:
     return Protocol(entry["episodes"], entry.get("horizon"), entry.get("extra_demand", 0.0))
 
 
-def steps_to_tell(trained: int, *, pure: bool) -> float:
-    """Steps that an evaluation may take to tell whether a limit is kept, after a training of this many."""
-    return MOST_STEPS if pure else HOST_PART * trained
+def steps_to_tell(trained: int, numbers: int, *, pure: bool) -> float:
+    """Steps that an evaluation may take to tell whether a limit is kept, after a training of this many.
+
+    In worlds whose observations hold many numbers it is less, because their steps are dear.
+    """
+    return MOST_STEPS * min(1.0, USUAL_NUMBERS / numbers) if pure else HOST_PART * trained
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,8 @@ def evaluate(
         env: where it acts: the name of a world, a Gymnasium id, a Gymnasium environment that reports supply and demand
             (`elbert.check_env` says whether it does), a function that makes one, a vector environment, or a `World`.
             By default, where the agent was trained.
-        episodes: number of episodes; by default the protocol's, 200 in an environment of your own.
+        episodes: number of episodes; by default the protocol's, 200 in an environment of your own, and under a limit
+            as many more as it takes to tell whether it is kept, within a budget.
         max_bias: limit on the bias to be tested; `result.limit` then says whether the episodes confirm or refute it.
             By default the limit that the agent was trained for, if any.
         seed: seed of the episodes. A policy from elsewhere that draws its own random numbers has to be seeded there.
@@ -230,4 +237,7 @@ def _most_steps(policy: Evaluable, where: Environment | None, conditions: Condit
     if conditions.episodes is not None or conditions.protocol != USUAL.protocol:
         return 0.0
     pure = isinstance(where, World) or (isinstance(where, str) and find_world(where) is not None)
-    return steps_to_tell(policy.about.steps if isinstance(policy, Agent) else 0, pure=pure)
+    trained, numbers = (policy.about.steps, policy.shape.observation) if isinstance(policy, Agent) else (0, 1)
+    if isinstance(where, World):
+        numbers = gymnasium.spaces.flatdim(where.observation_space)
+    return steps_to_tell(trained, numbers, pure=pure)

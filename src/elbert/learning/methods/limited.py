@@ -10,6 +10,9 @@ from elbert.errors import InvalidInputError
 from elbert.learning.methods.base import Method
 from elbert.learning.settings import Setting, Settings
 
+USUAL_NUMBERS = 200
+"""Numbers in an observation, beyond which a step of a world counts as dearer in proportion when steps are budgeted."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -26,11 +29,12 @@ class Choice:
     host_part: float = 0.3  # of the training's steps in environments on the host, where steps are dear
     fewest_episodes: int = 10  # of each, whatever it takes
 
-    def budget(self, steps: int, *, pure: bool) -> float:
-        """Steps that all candidates together may take after a training of this many."""
+    def budget(self, steps: int, *, pure: bool, numbers: int = 1) -> float:
+        """Steps that all candidates together may take after a training of this many, with so many numbers observed."""
         if not pure:
             return self.host_part * steps
-        return min(max(self.steps, self.steps_part * steps), self.steps_most * steps)
+        usual = self.steps * min(1.0, USUAL_NUMBERS / numbers)
+        return min(max(usual, self.steps_part * steps), self.steps_most * steps)
 
 
 class Limited(Method):
