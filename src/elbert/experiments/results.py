@@ -26,6 +26,7 @@ def over_seeds(singles: Sequence[Result], seeds: Sequence[int]) -> Result:
     assert reward is not None, "every evaluation has a reward"
     return replace(
         singles[0],
+        episodes=min(single.episodes for single in singles),
         reward=Mean(reward, ci),
         criteria=tuple(_mean_criterion(parts) for parts in zip(*(single.criteria for single in singles), strict=True)),
         limit=least_favourable([single.limit for single in singles if single.limit is not None]),

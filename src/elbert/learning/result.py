@@ -86,7 +86,7 @@ class Result(Shown):
 
     env: str
     method: str
-    episodes: int  # of each seed
+    episodes: int  # of each seed, at least: under a limit, one may take more than another
     horizon: int  # steps of the longest episode
     reward: Mean  # per step
     criteria: tuple[CriterionResult, ...]

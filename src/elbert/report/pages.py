@@ -70,7 +70,7 @@ def runs_page(runs: Sequence[RunSummary]) -> Page:
 def result_page(result: Result) -> Page:
     """An evaluation, of one seed or of several."""
     several = len(result.seeds)
-    head = f"# {result.method} on {result.env}: {result.episodes} episodes of up to {result.horizon} steps"
+    head = f"# {result.method} on {result.env}: {episodes_in([result])}"
     over = "95 % interval over seeds" if several else "95 % interval"
     rows: list[tuple[str, ...]] = [("reward per step", number(result.reward.mean), around(result.reward.ci), over)]
     for part in result.criteria:
@@ -148,10 +148,16 @@ def comparison_table(comparison: Comparison) -> Table:
     return Table((*shown, *LEVELS), rows)
 
 
+def episodes_in(results: Sequence[Result]) -> str:
+    """How much was played for each of these."""
+    played = sorted({single.episodes for result in results for single in result.singles})
+    return f"{'at least ' if len(played) > 1 else ''}{played[0]} episodes of up to {results[0].horizon} steps"
+
+
 def coefficients_page(results: Mapping[str, Result]) -> Page:
     """The policies of one run by coefficient, each a mean over its seeds."""
     first = next(iter(results.values()))
-    head = f"# {first.method} on {first.env}: {first.episodes} episodes of up to {first.horizon} steps"
+    head = f"# {first.method} on {first.env}: {episodes_in(list(results.values()))}"
     over = f" for each of {len(first.singles)} seeds" if first.seeds else ""
     rows = tuple((label, *side_by_side(result, None)) for label, result in results.items())
     table = Table((Column("coefficients"), *LEVELS), rows).brief()
@@ -327,7 +333,9 @@ def settings_page(used: SettingsInUse) -> Page:
     rows += [(f"world: {each.name}", _as_given(each.value), each.source, each.meaning) for each in used.world]
     protocol = used.evaluation
     length = "" if protocol.horizon is None else f" of {protocol.horizon:,} steps"
-    notes = [f"Evaluated in {protocol.episodes:,} episodes{length} (--protocol default)."]
+    notes = [
+        f"Evaluated in {protocol.episodes:,} episodes{length} (--protocol default), with a limit in more, to tell."
+    ]
     notes += [used.needs] if used.needs else []
     return Page((f"# {used.method} on {used.env}, preset {used.preset}", Table(shown, tuple(rows)), *notes))
 

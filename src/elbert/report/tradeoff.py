@@ -8,7 +8,7 @@ from elbert.exact.frontier import Frontier
 from elbert.experiments.tradeoff import FACTOR, KEPT, Price, Tradeoff, TradeoffRow, limit_text
 from elbert.files import write_whole
 from elbert.report.charts import Point, point_of
-from elbert.report.pages import BEST_MEANS, around, draw_comparison, frontier_behind, nearness
+from elbert.report.pages import BEST_MEANS, around, draw_comparison, episodes_in, frontier_behind, nearness
 from elbert.report.style import draw_figure, figure_of
 from elbert.tables import Column, Page, Table, columns, number
 
