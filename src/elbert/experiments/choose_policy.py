@@ -117,7 +117,8 @@ class Candidates:
                 return None
             everyone = [*everyone, *joins]
             first, *others = self._ranked(everyone)
-            alive = [first, *(other for other in others if not other.is_behind(first))][: self.how.finalists]
+            others = sorted((other for other in others if not other.is_behind(first)), key=Judged.promise, reverse=True)
+            alive = [first, *others][: self.how.finalists]
             spent = sum(other.chunks for other in everyone)
             settled = len(alive) == 1 and first.verdict == "confirmed" and not joins
             if settled or each * (spent + sum(2 * chunks - c.chunks for c in alive)) > budget:
@@ -278,6 +279,12 @@ class Judged:
             place = 0.0 if deviations > PROBABLY else 0.5
         biases = [part.bias.estimate for part in self.result.criteria if part.bias.estimate is not None]
         return place, -self.result.reward.mean if place < 1 or not biases else max(biases)
+
+    def promise(self) -> tuple[bool, float]:
+        """The larger, the more is to be hoped of more episodes: whether it seems to keep the limit, then the reward."""
+        biases = [part.bias.debiased for part in self.result.criteria if part.bias.debiased is not None]
+        limit = self.result.limit
+        return limit is not None and max(biases, default=math.inf) <= limit.max_bias, self.result.reward.mean
 
     def is_behind(self, first: "Judged") -> bool:
         """Whether more episodes will hardly put it first: it is refuted, or surely earns less than a confirmed one."""

@@ -28,7 +28,7 @@ EXACT = "Exact: the same for the best possible policies with these biases."
 def tradeoff_page(found: Tradeoff) -> Page:
     """What each limit leaves, what more of bias gains, and what the columns mean."""
     first = found.rows[0].result
-    head = f"# {first.method} on {found.env}: {first.episodes} episodes of up to {first.horizon} steps"
+    head = f"# {first.method} on {found.env}: {episodes_in([row.result for row in found.rows])}"
     over = f" for each of {len(first.seeds)} seeds" if first.seeds else ""
     shown = columns("bias at most", "reward / step", "95 % interval", "of best", right=True)
     limits = Table((*shown, *columns("debiased bias per seed", "verdicts")), tuple(_line(row) for row in found.rows))
