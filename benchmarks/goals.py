@@ -1,10 +1,11 @@
 """How good trainings with a limit are on seeds that nobody tuned on: the table "Ten new seeds" of docs/results.md.
 
-    python benchmarks/goals.py [--out FOLDER] [--first 1000] [--seeds 10] [--together 5] [ENV ...]
+    python benchmarks/goals.py [--out FOLDER] [--first 1000] [--seeds 10] [--together 5] [--again EPISODES] [ENV ...]
 
 Seeds are trained in groups, those of a group side by side in a process of its own that compiles everything. Every
 number is of the default evaluation protocol. What is finished is not run again. A goal is met if the mean over seeds
-reaches the reward, the worst seed is within 3 % of the mean, no limit is refuted, and four of five are confirmed.
+reaches the reward, the worst seed is within 3 % of the mean, no limit is refuted, and four of five are confirmed. With
+`--again` the policies are judged again, in this many episodes that no choice and no other evaluation has seen.
 """
 
 import argparse
@@ -15,7 +16,10 @@ import numpy as np
 from cold import machine, train_cold
 
 from elbert.exact.frontier import best_reward_at
+from elbert.experiments.evaluate import Conditions, evaluate_policy
 from elbert.experiments.jobs import Job
+from elbert.experiments.run_folder import RunFolder
+from elbert.learning.result import Result
 from elbert.tables import Column, Table, number
 
 
@@ -35,6 +39,7 @@ GOALS = {
 }
 WITHIN = 0.03  # of the mean, that the worst seed may lie below it
 CONFIRMED = 0.8  # of the seeds
+AGAIN = 10_000_000  # plus the training's seed: that of the episodes in which it is judged again
 COLUMNS = (
     Column("environment"),
     *(Column(name, right=True) for name in ("limit", "goal", "reward", "worst seed", "largest bias", "confirmed")),
@@ -43,12 +48,20 @@ COLUMNS = (
 )
 
 
-def row(env: str, goal: Goal, seeds: list[int], together: int, out: Path) -> tuple[str, ...]:
+def judged_again(job: Job, out: Path, episodes: int) -> list[Result]:
+    """The policies of a training in this many new episodes."""
+    agents = RunFolder(out / job.name).agents()
+    return [evaluate_policy(agent, Conditions(episodes=episodes, seed=AGAIN + agent.about.seed)) for agent in agents]
+
+
+def row(env: str, goal: Goal, seeds: list[int], together: int, out: Path, again: int | None) -> tuple[str, ...]:
     """Train what is not there yet, and judge it."""
     groups = [seeds[i : i + together] for i in range(0, len(seeds), together)]
     jobs = [Job(env, "elbert-po", seeds=tuple(group), settings={"max_bias": goal.max_bias}) for group in groups]
     timed = [train_cold(job, out) for job in jobs]
     singles = [single for each in timed for single in each.result.singles]
+    if again is not None:
+        singles = [single for job in jobs for single in judged_again(job, out, again)]
     rewards = np.asarray([single.reward.mean for single in singles])
     verdicts = [single.limit.verdict for single in singles if single.limit is not None]
     best = best_reward_at(env, singles[0].horizon, goal.max_bias)
@@ -85,9 +98,10 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--together", type=int, default=5)
+    parser.add_argument("--again", type=int)
     given = parser.parse_args()
     seeds = list(range(given.first, given.first + given.seeds))
-    rows = [row(env, GOALS[env], seeds, given.together, given.out) for env in given.env]
+    rows = [row(env, GOALS[env], seeds, given.together, given.out, given.again) for env in given.env]
     print(machine())
     print(Table(COLUMNS, tuple(rows)).to_markdown())
 
