@@ -42,7 +42,8 @@ def test_what_a_registered_world_brings_along_is_named():
         ENTRIES.pop("probe", None)
     assert shown["copies"] == (3, "entry of probe")
     assert shown["alpha"] == (7.0, "entry of probe")
-    assert shown["rollout"] == (256, "fast, [own]")
+    assert shown["rollout"] == (688, "fast, [own]: auto")  # whole episodes of 16 steps, of 3 copies
+    assert shown["epochs"] == (5, "fast, [own]")
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -49,7 +49,7 @@ def test_every_setting_says_what_it_means():
 @pytest.mark.parametrize("env", ENTRIES)
 @pytest.mark.parametrize("method", METHODS)
 def test_presets_know_every_environment_and_method(preset, env, method):
-    settings, own, world = preset_for(preset, env, METHODS[method])
+    settings, own, world, _ = preset_for(preset, env, METHODS[method])
     ENTRIES[env].make(**world)
     assert settings.iterations >= 1
     if method in PUBLISHED_METHODS:
@@ -59,7 +59,7 @@ def test_presets_know_every_environment_and_method(preset, env, method):
 
 
 def test_the_paper_preset_is_the_published_one():
-    settings, own, world = preset_for("paper", "lending", ElbertPO)
+    settings, own, world, _ = preset_for("paper", "lending", ElbertPO)
     assert own == {"alpha": 2e5}
     assert (settings.steps, settings.rollout, settings.copies) == (5_000_000, 4096, 1)
     assert (settings.hidden, settings.critic, settings.learning_rate) == ((256, 128), "separate", 1e-5)
@@ -76,7 +76,7 @@ def test_the_paper_preset_is_the_published_one():
 def test_a_preset_of_ones_own(tmp_path):
     mine = tmp_path / "mine.toml"
     mine.write_text("[defaults]\nepochs = 3\n[lending]\ncopies = 4\nelbert-po = { alpha = 7.0 }\n")
-    settings, own, _ = preset_for(str(mine), "lending", ElbertPO)
+    settings, own, *_ = preset_for(str(mine), "lending", ElbertPO)
     assert (settings.epochs, settings.copies, own) == (3, 4, {"alpha": 7.0})
     with pytest.raises(InvalidInputError, match=r"no section \[attention\]"):
         preset_for(str(mine), "attention", GPPO)

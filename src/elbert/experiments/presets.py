@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from elbert.envs import ENTRIES
 from elbert.errors import InvalidInputError, did_you_mean, unknown_name
+from elbert.experiments.sizes import AUTO, SIZES
 from elbert.files import read_text
 from elbert.learning import METHODS, Method, Settings
 from elbert.learning.methods import FunctionMethod
@@ -21,9 +22,10 @@ OWN = "own"  # the section for environments that are not ours
 class Preset(NamedTuple):
     """What a preset says about one method in one environment."""
 
-    settings: Settings  # of the learner
+    settings: Settings  # of the learner; those that are to fit have their defaults
     method: dict[str, Any]  # settings of the method
     world: dict[str, Any]  # parameters of the world in training
+    fits: frozenset[str]  # settings of the learner that are to fit the training: "auto"
 
 
 class Layer(NamedTuple):
@@ -54,10 +56,12 @@ def preset_for(name: str, env: str, method: type[Method]) -> Preset:
         for key in entries:
             if key not in known:  # those of other methods are passed over
                 raise unknown_name("setting", key, known)
+        fits = {key for key in SIZES if entries.get(key) == AUTO}
         return Preset(
-            Settings.of({key: value for key, value in entries.items() if key in learner}),
+            Settings.of({key: value for key, value in entries.items() if key in learner and key not in fits}),
             checked_settings(described, {key: value for key, value in entries.items() if key in described}),
             dict(layers.world.entries),
+            frozenset(fits),
         )
     except InvalidInputError as error:
         raise InvalidInputError(f"{name}, [{env}]: {error}") from error

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elbert.checks import as_seed, as_whole
+from elbert.envs import ENTRIES
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.experiments.brought_names import refuse_brought
-from elbert.experiments.presets import OWN, preset_for
+from elbert.experiments.presets import OWN, Preset, preset_for
+from elbert.experiments.sizes import sizes
 from elbert.learning import METHODS, Member, Method, MethodLike, Settings, Simulator, get_method
 from elbert.learning.methods import FunctionMethod
-from elbert.learning.settings import settings_of
+from elbert.learning.settings import checked_settings, settings_of
 
-ROUNDED, FAR_BELOW = 0.01, 0.1  # more steps than given, and fewer than the preset's, by these parts is said aloud
+ROUNDED, FAR_BELOW = 0.02, 0.1  # more steps than given, and fewer than the preset's, by these parts is said aloud
 MOST_SEEDS = 10_000  # trained side by side in memory: more is a slip of the keyboard
 
 
@@ -67,8 +69,12 @@ def resolve(
     settings: Mapping[str, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     seeds: int | Sequence[int] = (0,),
+    horizon: int | None = None,
 ) -> Request:
-    """Complete what was asked for from a preset; what would have no effect is refused. None stands for not given."""
+    """Complete what was asked for from a preset; what would have no effect is refused. None stands for not given.
+
+    `horizon` is the length of the episodes of an environment without a name, where it is known.
+    """
     grid, given = dict(grid or {}), {name: value for name, value in (settings or {}).items() if value is not None}
     for name, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not values or None in values:
@@ -84,7 +90,11 @@ def resolve(
     kind.check_given(firsts, base.method | fixed)
     own = base.method | fixed | {name: value for name, value in firsts.items() if name in described}
     complete = kind.of(own, **{name: value for name, value in fields.items() if name not in described})
-    learner = base.settings.with_settings({name: value for name, value in firsts.items() if name not in described})
+    parameters = base.world | dict(world or {})
+    changes = checked_settings(
+        Settings.settings(), {name: value for name, value in firsts.items() if name not in described}
+    )
+    learner = fitted(base, changes, horizon if env == OWN else horizon_of(env, parameters))
     for name in grid:
         if name not in kind.coefficients():
             raise InvalidInputError(
@@ -95,11 +105,25 @@ def resolve(
     return Request(
         settings=complete.adapted(learner),
         method=complete,
-        world=base.world | dict(world or {}),
+        world=parameters,
         members=[Member(seed, combination) for combination in combinations for seed in listed_seeds(seeds)],
         given=firsts,
         preset_steps=None if env == OWN else base.settings.steps,
     )
+
+
+def horizon_of(env: str, parameters: Mapping[str, Any]) -> int | None:
+    """The length of the episodes of a named world with these parameters; None if its parameters do not say."""
+    defaults = {each.name: each.default for each in ENTRIES[env].parameters()}
+    horizon = (defaults | dict(parameters)).get("horizon")
+    return int(horizon) if isinstance(horizon, int | float) and horizon > 0 else None
+
+
+def fitted(base: Preset, changes: Mapping[str, Any], horizon: int | None) -> Settings:
+    """The preset's settings with these changes, and with sizes that fit where it leaves them open."""
+    steps, known = changes.get("steps", base.settings.steps), base.settings.to_dict()
+    given = {name: value for name, value in known.items() if name not in base.fits} | dict(changes)
+    return dataclasses.replace(base.settings, **{**sizes(base.fits - {*changes}, given, steps, horizon), **changes})
 
 
 def check_names(method: MethodLike, names: Iterable[str]) -> None:

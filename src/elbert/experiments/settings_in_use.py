@@ -8,6 +8,7 @@ from elbert.envs import ENTRIES, get_entry
 from elbert.errors import InvalidInputError
 from elbert.experiments.evaluate import Protocol, protocol_for
 from elbert.experiments.presets import OWN, layers_of, preset_for
+from elbert.experiments.resolve import fitted, horizon_of
 from elbert.learning import METHODS, Method, Settings, get_method
 from elbert.learning.settings import plain_settings
 
@@ -20,7 +21,7 @@ class InUse:
 
     name: str
     value: Any  # plain, ready for JSON; None where there is none
-    source: str  # "default", or where it stands: "fast, [lending]", "entry of queue"
+    source: str  # "default", or where it stands: "fast, [lending]", "fast, [own]: auto", "entry of queue"
     meaning: str
 
 
@@ -47,10 +48,12 @@ def settings_in_use(env: str, method: str = "elbert-po", preset: str = "fast") -
     kind = get_method(method)
     layers, base = layers_of(preset, name, kind), preset_for(preset, name, kind)
     described = {**kind.settings(), **Settings.settings()}
-    adapted = kind.adapted(base.settings).to_dict()
+    fits = fitted(base, {}, None if name == OWN else horizon_of(name, base.world))
+    adapted = kind.adapted(fits).to_dict()
     values = plain_settings(adapted | dict(base.method))
     sources = {key: layer.source for layer in layers.settings for key in layer.entries}
-    sources |= {key: kind.name for key, value in base.settings.to_dict().items() if value != adapted[key]}
+    sources |= {key: f"{sources[key]}: auto" for key in base.fits}
+    sources |= {key: kind.name for key, value in fits.to_dict().items() if value != adapted[key]}
     rows = []
     for key, setting in described.items():
         default = None if setting.default is MISSING else plain_settings({key: setting.default})[key]

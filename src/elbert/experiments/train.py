@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elbert.checks import as_whole
-from elbert.envs import find_world
+from elbert.envs import World, find_world
 from elbert.errors import InvalidInputError
 from elbert.experiments.brought_names import refuse_many
 from elbert.experiments.jit_cache import keep_compiled
@@ -104,7 +104,16 @@ def train_many(
     entry = find_world(env) if isinstance(env, str) else None
     env, name = (env, OWN) if entry is None else (entry.name, entry.name)
     try:
-        request = resolve(name, method, preset=preset, world=world, settings=settings, grid=grid, seeds=seeds)
+        request = resolve(
+            name,
+            method,
+            preset=preset,
+            world=world,
+            settings=settings,
+            grid=grid,
+            seeds=seeds,
+            horizon=int(env.horizon) if isinstance(env, World) else None,
+        )
     except InvalidInputError:
         if entry is None:  # what the environment lacks is said first
             with open_simulator(env, 1):

@@ -28,6 +28,8 @@ from elbert.learning.settings import Settings
 
 LARGEST_CHANGE = 1.0  # of a log probability that is believed where the effect of a change is foreseen
 SCALE_MEMORY = 0.9  # part of the signals' scale that an iteration keeps from those before it
+PACES = (0.01, 30.0)  # between which the actor's steps are shortened or lengthened ...
+PACE_CHANGES = (0.5, 1.5)  # ... by no more than this from one iteration to the next
 
 
 class TrainState(NamedTuple):
@@ -44,6 +46,7 @@ class TrainState(NamedTuple):
     copies: Any  # where the simulator's copies stand; None if they live elsewhere
     key: jax.Array
     iteration: jax.Array  # []
+    pace: jax.Array | None = None  # [] factor on the actor's steps; None unless `divergence` is set
 
 
 class Samples(NamedTuple):
@@ -99,6 +102,7 @@ class Learner:
             copies=copies,
             key=key,
             iteration=jnp.zeros((), jnp.int32),
+            pace=jnp.ones((), jnp.float32) if self.settings.divergence > 0 else None,
         )
 
     def estimate(self, state: TrainState, rollout: Rollout, method: Method) -> Estimated:
@@ -173,6 +177,7 @@ class Learner:
             reweighed if follows else lambda weights, samples: samples,
             weigh if in_minibatches else lambda advantage: advantage,
             left * s.entropy_weight,
+            state.pace,
             key_epochs,
         )
         if s.deviation_kept < 1.0:  # noise that only costs is learned away slowly: its effect is of second order
@@ -190,6 +195,7 @@ class Learner:
             method=method_state,
             key=key,
             iteration=state.iteration + 1,
+            pace=state.pace if state.pace is None else self._paced(state.pace, losses, left),
         )
         return after, metrics_of(rollout, estimated, losses, weights, method, method_state)
 
@@ -202,6 +208,7 @@ class Learner:
         reweighed: Callable[[Weights, Samples], Samples],
         to_advantage: Callable[[Any], jax.Array],
         entropy_weight: Any,
+        pace: jax.Array | None,
         key: jax.Array,
     ) -> tuple[Weights, Any, Losses]:
         """Several passes over the samples in random minibatches."""
@@ -212,6 +219,9 @@ class Learner:
             weights, optimiser = carry
             (_, losses), gradient = slope(weights, method, batch, to_advantage(batch.weighed), entropy_weight)
             changes, optimiser = self.optimiser.update(gradient, optimiser, weights)
+            if pace is not None:
+                actor, log_std = jax.tree.map(lambda change: pace * change, (changes.actor, changes.log_std))
+                changes = changes._replace(actor=actor, log_std=log_std)
             return (optax.apply_updates(weights, changes), optimiser), losses | {
                 "gradient_norm": optax.tree.norm(gradient)
             }
@@ -225,6 +235,15 @@ class Learner:
 
         (weights, optimiser), losses = jax.lax.scan(epoch, (weights, optimiser), jax.random.split(key, s.epochs))
         return weights, optimiser, losses
+
+    def _paced(self, pace: jax.Array, losses: Losses, left: Any) -> jax.Array:
+        """The factor on the actor's steps that should bring the next update to the divergence asked for.
+
+        A divergence grows with the square of the steps, so it falls as the square of the learning rate.
+        """
+        wanted, reached = self.settings.divergence * left**2, jnp.mean(losses["kl"][-1])
+        change = jnp.sqrt(wanted / jnp.maximum(reached, 1e-12))
+        return jnp.clip(pace * jnp.clip(change, *PACE_CHANGES), *PACES)
 
     def change(self, weights: Weights, estimated: Estimated, rollout: Rollout) -> Totals:
         """E[(r - 1) A_S] / E[D] and E[(r - 1) A_D] / E[D], r = pi / pi_old.   [criteria, groups] each

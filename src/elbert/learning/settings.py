@@ -104,6 +104,14 @@ class Settings(Declared):
     epochs: Annotated[int, Setting("number of passes over a rollout", low=1)] = 5
     minibatch: Annotated[int, Setting("number of samples per gradient step", low=1)] = 1024
     learning_rate: Annotated[float, Positive("Adam's step size")] = 5e-4
+    divergence: Annotated[
+        float,
+        Setting(
+            "how far one update should move the policy, a mean divergence that falls with the square of the learning "
+            "rate: the actor's steps are lengthened or shortened to get there; 0: they are Adam's",
+            low=0,
+        ),
+    ] = 0.0
     anneal: Annotated[
         Schedule,
         Setting(
