@@ -65,6 +65,24 @@ class Recalled(Remembering):
         return sums
 
 
+class Kept(Tiny):
+    """A world whose policy keeps what it likes of all states so far."""
+
+    def exact_along(self, model, weights):
+        """eta of reward, supply and demand over every course of states, each with a memory of its own."""
+        states, parts = len(self.move), [jnp.asarray(x) for x in (self.reward, self.supply, self.demand)]
+        place, mass, memory = jnp.zeros(1, int), jnp.ones(1), jnp.zeros((1, model.shape.carried))
+        sums = [jnp.zeros(()), *[jnp.zeros(parts[1].shape[2:])] * 2]
+        for _ in range(int(self.horizon)):
+            rows = jnp.concatenate([jnp.eye(states)[place], memory], axis=1)
+            numbers, memory = model.acted(weights, rows)
+            joint = mass[:, None] * jax.nn.softmax(numbers)  # [courses, actions]
+            sums = [total + jnp.tensordot(joint, x[place], 2) for total, x in zip(sums, parts, strict=True)]
+            mass = jnp.einsum("na,nas->ns", joint, jnp.asarray(self.move)[place]).reshape(-1)
+            place, memory = jnp.tile(jnp.arange(states), len(place)), jnp.repeat(memory, states, axis=0)
+        return sums
+
+
 class Noisy(Tiny):
     """What is earned and given has noise, whose mean the world knows."""
 
@@ -95,6 +113,7 @@ BY_PARTS = {
     "several parts at once": (Drawn, {"groups": 2, "actions": 16}, {"alpha": 30.0, "bias_kind": "hard"}, None),
 }
 BY_MEMORY = {"memory": (Recalled, {"groups": 2}, {"alpha": 30.0, "bias_kind": "hard"}, None)}
+BY_MEMORY |= {"a learned memory": (Kept, {"groups": 2}, {"alpha": 30.0, "bias_kind": "hard"}, None)}
 BY_STATE = {"a critic of the state": {"critic_sees": "state"}, "means": {"critic_sees": "state", "signals": "means"}}
 ALL = {name: (Tiny, *case) for name, case in CASES.items()} | BY_PARTS | BY_MEMORY
 ALL |= {
@@ -105,7 +124,8 @@ ALL |= {
 def problem(kind, shape, chosen, penalty, **more):
     world, by_parts = kind(seed=3, **shape), issubclass(kind, Named)
     more |= {"policy": "parts", "hidden": [3]} if by_parts else {"hidden": []}
-    fixed = {"gamma": 1.0, "gae_lambda": 1.0, "copies": EPISODES, "rollout": 5, "minibatch": 64}
+    more |= {"policy": "gru", "hidden": [2]} if kind is Kept else {}
+    fixed = {"gamma": 1.0, "gae_lambda": 1.0, "copies": EPISODES, "rollout": 5, "minibatch": 65}
     own = {} if penalty is None else {"penalty": penalty}
     fixed |= {"bootstrap_at_truncation": False, "normalise_observations": False}
     learner, method = learner_of(world, **fixed, **chosen, **own, **more)
@@ -126,7 +146,9 @@ def chances(learner, weights, observations):
 
 
 def objective(world, method, learner, weights):
-    if isinstance(world, Recalled):
+    if isinstance(world, Kept):
+        reward, supply, demand = world.exact_along(learner.model, weights)
+    elif isinstance(world, Recalled):
         reward, supply, demand = world.exact(lambda seen: chances(learner, weights, seen))
     else:
         reward, supply, demand = world.exact(chances(learner, weights, jnp.eye(world.move.shape[0])))
@@ -141,7 +163,7 @@ SLOW = [*slow_after(0, BY_PARTS), *slow_after(0, BY_STATE), *slow_after(0, BY_ME
 def test_sampled_gradient_is_the_exact_one(case):
     world, learner, method, state = problem(*ALL[case])
     weights = state.weights
-    rows = jnp.eye(3, learner.shape.observation)
+    rows = jnp.eye(3, learner.model.shape.acts_on)
     assert float(jax.jit(lambda weights: chances(learner, weights, rows))(weights).sum()) == pytest.approx(3, abs=1e-5)
 
     @jax.jit
@@ -154,17 +176,16 @@ def test_sampled_gradient_is_the_exact_one(case):
     @jax.jit
     def sampled(key):
         key_start, key_rollout = jax.random.split(key)
-        copies = start(world, key_start, EPISODES)
+        copies = start(world, key_start, EPISODES, learner.model.shape.carried)
         policy = Policy(state.weights, state.moments)
         means = learner.settings.signals == "means"
         _, shown = collect(world, learner.model, policy, copies, key_rollout, 5, means=means)
-        advantage = method.advantage(learner.estimate(state, shown, method).estimates, None)
+        estimated = learner.estimate(state, shown, method)
+        advantage = method.advantage(estimated.estimates, None)
 
         def weighted(actor):
-            flat = shown.observation.reshape(-1, shown.observation.shape[-1])
-            numbers = learner.model.policy(weights._replace(actor=actor), flat)
-            log_prob = learner.model.distribution.log_prob(numbers, shown.action.reshape(len(flat), -1))
-            return jnp.sum(log_prob * advantage.reshape(-1)) / EPISODES
+            log_prob = learner._log_prob(weights._replace(actor=actor), estimated, shown)
+            return jnp.sum(log_prob * advantage) / EPISODES
 
         return jax.grad(weighted)(state.weights.actor)
 

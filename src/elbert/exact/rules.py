@@ -64,8 +64,8 @@ class Rule(Evaluable):
 
         @partial(jax.jit, static_argnums=2)
         def play(world: World, key: jax.Array, count: int) -> Episodes:
-            def acts(key: jax.Array, copies: Any) -> Any:
-                return jax.vmap(act)(jax.random.split(key, count), copies.states)
+            def acts(key: jax.Array, copies: Any) -> tuple[Any, None]:
+                return jax.vmap(act)(jax.random.split(key, count), copies.states), None
 
             return played(world, acts, key, count)
 

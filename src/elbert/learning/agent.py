@@ -120,7 +120,7 @@ class Agent(Evaluable, Shown):
             observation: as the environment gives it; flattened if its space is not a Box.
             state: as stable-baselines3 calls it, for example in `evaluate_policy`: what the last call returned, None
                 at first. Whoever gives `state` or `episode_start` is returned (action, state). An agent with memory
-                (the setting `memory`) needs it; for all others it is None.
+                (the setting `memory`, or policy = "gru") needs it; for all others it is None.
             episode_start: which of the observations open an episode, so that nothing before them is remembered.
             deterministic: whether to take the most probable action instead of a sampled one. The policy that was
                 trained and evaluated samples: the most probable action can have quite another bias.
@@ -128,10 +128,12 @@ class Agent(Evaluable, Shown):
         batch, lead = self._batch(observation)
         batch = self._seen(batch, state, episode_start)
         self._key, key = jax.random.split(self._key)
-        action, _ = act_from_key(self.model, self.policy, batch, key, deterministic)
+        action, _, carried = act_from_key(self.model, self.policy, batch, key, deterministic)
         actions = np.asarray(self.model.distribution.to_env(np.asarray(action)))
         actions = actions.reshape((*lead, *actions.shape[1:]))[()]
-        after = batch if self.settings.memory else None
+        averages = [batch[:, : self.shape.observation]] if self.settings.memory else []
+        parts = [*averages, *([] if carried is None else [np.asarray(carried)])]
+        after = np.concatenate(parts, axis=1) if parts else None
         return actions if state is NOT_GIVEN and episode_start is NOT_GIVEN else (actions, after)
 
     def action_probabilities(self, observation: Any, *, state: Any = NOT_GIVEN) -> Any:
@@ -183,17 +185,19 @@ class Agent(Evaluable, Shown):
 
     def _seen(self, batch: Any, state: Any, episode_start: Any = NOT_GIVEN) -> Any:
         """What the networks see: the observations, with what is remembered of those before them. [N, ...]"""
-        spans = self.settings.memory
-        if not spans:
+        spans, carried = self.settings.memory, self.shape.carried
+        if not spans and not carried:
             return batch
-        rows = (len(batch), self.shape.observation)
+        averages = self.shape.observation if spans else 0
+        rows = (len(batch), averages + carried)
         need = f"Give what the last call returned, an array of shape {rows}, or None at the start of episodes."
         if state is NOT_GIVEN:
+            by = f"memory = {list(spans)}" if spans else 'policy = "gru"'
             raise InvalidInputError(
-                f"This agent remembers what it observed (memory = {list(spans)}), and state was not given. {need} "
-                "action, state = agent.predict(observation, state=state)."
+                f"This agent remembers what it observed ({by}), and state was not given. {need} action, state = "
+                "agent.predict(observation, state=state)."
             )
-        fresh = remembered(batch, spans)
+        fresh = np.concatenate([remembered(batch, spans), np.zeros((len(batch), carried), np.float32)], axis=1)
         if state is None:
             return fresh
         try:
@@ -208,7 +212,8 @@ class Agent(Evaluable, Shown):
                 f"episode_start has shape {opens.shape}. Give one answer for each of the {len(batch)} observations, or "
                 "one for all."
             )
-        return np.where(opens.reshape(-1, 1), fresh, remembered(batch, spans, before))
+        seen = remembered(batch, spans, before[:, :averages] if spans else None)
+        return np.where(opens.reshape(-1, 1), fresh, np.concatenate([seen, before[:, averages:]], axis=1))
 
     def seed(self, seed: int) -> None:
         """Start the randomness of `predict` again from this seed."""

@@ -19,6 +19,7 @@ from elbert.learning.distributions import Distribution, Gaussian
 from elbert.learning.layers import ACTIVATIONS, linear
 from elbert.learning.part_actions import check_parts, part_actions
 from elbert.learning.part_networks import PartActor, PartCritic, part_networks
+from elbert.learning.recurrent import RecurrentActor
 from elbert.learning.settings import Settings
 
 LARGEST_OBSERVATION = 10.0  # normalised observations are clipped here: a rare outlier must not throw a policy off
@@ -36,6 +37,7 @@ class Shape:
     groups: int
     parts: Parts | None = None  # that it is made of, where they are declared
     state: int = 0  # numbers of the simulator's state that the critic sees; 0 where it sees the observation
+    carried: int = 0  # numbers that a policy with a learned memory carries along; 0 for others
 
     @property
     def benefits(self) -> tuple[int, int]:
@@ -49,8 +51,13 @@ class Shape:
 
     @property
     def seen(self) -> int:
-        """Numbers that a rollout holds of each step: the observation for the actor, then the state for the critic."""
-        return self.observation + self.state
+        """Numbers that a rollout holds of each step: what the actor sees, then the state for the critic."""
+        return self.acts_on + self.state
+
+    @property
+    def acts_on(self) -> int:
+        """Numbers that the actor sees: the observation, and what it carries along."""
+        return self.observation + self.carried
 
     def seen_by(self, settings: Settings) -> "Shape":
         """The same as networks of these settings see it; refused if they need parts that do not fit.
@@ -69,8 +76,10 @@ class Shape:
             )
         if self.state and (settings.critic_sees == "observation" or settings.policy == "parts"):
             return replace(self, state=0).seen_by(settings)
-        if settings.policy == "mlp":
-            return self if self.parts is None else replace(self, parts=None)
+        if settings.policy == "gru" and not settings.hidden:
+            raise InvalidInputError('hidden is empty. Give at least one width with policy = "gru".')
+        if settings.policy != "parts":
+            return replace(self, parts=None, carried=settings.hidden[-1] if settings.policy == "gru" else 0)
         fitted = check_parts(self.parts, self.observation, self.actions, self.groups)
         if settings.critic != "shared":
             raise InvalidInputError(
@@ -113,7 +122,7 @@ class Network(eqx.Module):
 class Weights(NamedTuple):
     """What is learned by gradients."""
 
-    actor: Network | PartActor  # observation -> numbers of the distribution
+    actor: Network | PartActor | RecurrentActor  # observation -> numbers of the distribution
     log_std: jax.Array  # [n] log deviations of a Gaussian policy, [each] of every part alike; [0] for choices
     critic: Network | PartCritic  # observation -> a head per signal; or a stack of networks, the signals in front
 
@@ -193,7 +202,8 @@ class Model:
         self.parts, self.distribution = self.shape.parts, self.shape.actions
         layers = (settings.hidden, settings.activation, settings.critic, settings.normalise_observations)
         values = shape.signals if self.parts is None else shape.benefits
-        self._identity = (*layers, self.parts, self.shape.observation, self.shape.state, values, self.distribution)
+        sizes = (self.shape.observation, self.shape.state, self.shape.carried)
+        self._identity = (*layers, self.parts, *sizes, values, self.distribution)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._identity == other._identity
@@ -210,10 +220,13 @@ class Model:
         d, s, signals = self.distribution, self.settings, self.shape.signals
         if self.parts is not None:
             return self._init_by_parts(self.parts, key_actor, key_critic)
-        trunk = (self.shape.state or self.shape.observation, *s.hidden)
-        actor = Network(key_actor, (self.shape.observation, *s.hidden, d.size), s.activation, 0.01)
+        trunk = (self.shape.state or self.shape.acts_on, *s.hidden)
+        if self.shape.carried:
+            actor = RecurrentActor(key_actor, self.shape.observation, s.hidden, d.size, s.activation)
+        else:
+            actor = Network(key_actor, (self.shape.observation, *s.hidden, d.size), s.activation, 0.01)
         if isinstance(d, Gaussian):
-            actor = eqx.tree_at(lambda network: network.layers[-1].bias, actor, jnp.asarray(d.start))
+            actor = eqx.tree_at(lambda network: _head(network).bias, actor, jnp.asarray(d.start))
         if s.critic == "shared":
             critic = Network(key_critic, (*trunk, signals), s.activation, 1.0)
         else:
@@ -243,9 +256,34 @@ class Model:
         learned = size if self.distribution.learns_deviation else 0
         return jnp.full(learned, math.log(self.settings.initial_deviation), jnp.float32)
 
-    def policy(self, weights: Weights, observations: jax.Array) -> jax.Array:
-        """The numbers of the distribution over actions. [batch, observation, or more] -> [batch, numbers]"""
-        numbers = self._mapped(weights.actor, observations[:, : self.shape.observation])
+    def policy(self, weights: Weights, observations: jax.Array, segment: int = 1) -> jax.Array:
+        """The numbers of the distribution over actions. [batch, what it acts on, or more] -> [batch, numbers]
+
+        A learned memory is followed along segments of so many rows, each from the memory that its first row has.
+        """
+        return self._numbers(weights, self._before_deviation(weights, observations, segment))
+
+    def acted(self, weights: Weights, observations: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+        """The same of single rows, and what is carried along from there; None where nothing is."""
+        if not self.shape.carried:
+            return self.policy(weights, observations), None
+        assert isinstance(weights.actor, RecurrentActor)
+        means, carried = jax.vmap(weights.actor)(*self._with_memory(observations))
+        return self._numbers(weights, means), carried
+
+    def _before_deviation(self, weights: Weights, observations: jax.Array, segment: int) -> jax.Array:
+        if not self.shape.carried:
+            return self._mapped(weights.actor, observations[:, : self.shape.observation])
+        assert isinstance(weights.actor, RecurrentActor)
+        rows = (x.reshape(-1, segment, x.shape[-1]) for x in self._with_memory(observations))
+        numbers = jax.vmap(weights.actor.along)(*rows)
+        return numbers.reshape(-1, numbers.shape[-1])
+
+    def _with_memory(self, observations: jax.Array) -> tuple[jax.Array, jax.Array]:
+        size, end = self.shape.observation, self.shape.acts_on
+        return observations[:, :size], observations[:, size:end]
+
+    def _numbers(self, weights: Weights, numbers: jax.Array) -> jax.Array:
         if not self.distribution.learns_deviation:
             return numbers
         log_std = weights.log_std if self.parts is None else jnp.tile(weights.log_std, self.parts.count)
@@ -253,7 +291,7 @@ class Model:
 
     def scaled_values(self, weights: Weights, observations: jax.Array) -> jax.Array:
         """What the heads say, in each signal's scale. [batch, observation and state] -> [batch, signals]"""
-        observations = observations[:, self.shape.observation :] if self.shape.state else observations
+        observations = observations[:, self.shape.acts_on :] if self.shape.state else observations
         if self.settings.critic == "shared":
             return self._mapped(weights.critic, observations)
         return jax.vmap(lambda critic: jax.vmap(critic)(observations)[:, 0], out_axes=1)(weights.critic)
@@ -281,13 +319,18 @@ class Model:
     def normalised(self, moments: Moments, observations: jax.Array) -> jax.Array:
         """(o - mean) / deviation, clipped; as they are where normalisation is off. [..., observation] -> same
 
-        Numbers of parts have the mean and deviation over all parts: otherwise a part would be seen by its place.
+        Numbers of parts have the mean and deviation over all parts: otherwise a part would be seen by its place. What
+        a policy carries along stays as it is.
         """
         if not self.settings.normalise_observations:
             return observations
         moments = moments if self.parts is None else moments.pooled(self.parts.observed)
         row, size = (*(1,) * (observations.ndim - 1), -1), observations.shape[-1]
         mean, factors = moments.mean[:size], moments.factors()[:size]  # who acts sees no state
+        if self.shape.carried:
+            place = np.arange(size)
+            own = (place >= self.shape.observation) & (place < self.shape.acts_on)
+            mean, factors = jnp.where(own, 0.0, mean), jnp.where(own, 1.0, factors)
         moved = (observations - mean.reshape(row)) * factors.reshape(row)
         return jnp.clip(moved, -LARGEST_OBSERVATION, LARGEST_OBSERVATION)
 
@@ -296,3 +339,8 @@ class Model:
         """The same values in another scale: the heads absorb the change (van Hasselt et al. 2016)."""
         ratio, shift = old.deviation / new.deviation, (old.mean - new.mean) / new.deviation
         return weights._replace(critic=weights.critic.rescaled(ratio, shift))
+
+
+def _head(network: Network | RecurrentActor) -> eqx.nn.Linear:
+    """The last layer."""
+    return network.head if isinstance(network, RecurrentActor) else network.layers[-1]

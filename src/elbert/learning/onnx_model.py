@@ -89,10 +89,10 @@ def export(agent: "Agent", path: str | Path) -> Exported:
             'The policy scores parts with shared weights (policy = "parts"), for which there is no ONNX model yet. '
             'Serve it with agent.predict, or train one with policy = "mlp".'
         )
-    if agent.settings.memory:
+    if agent.settings.memory or agent.shape.carried:
         raise ElbertError(
-            "The policy remembers what it observed (the setting `memory`), for which there is no ONNX model yet. Serve "
-            "it with agent.predict, or train one without memory."
+            'The policy remembers what it observed (the setting `memory`, or policy = "gru"), for which there is no '
+            'ONNX model yet. Serve it with agent.predict, or train one with policy = "mlp" and without memory.'
         )
     try:
         onnx, runtime = import_module("onnx"), import_module("onnxruntime")

@@ -17,15 +17,16 @@ class Policy(NamedTuple):
 
 def act(
     model: Model, policy: Policy, observations: jax.Array, noise: jax.Array, *, deterministic: bool = False
-) -> tuple[jax.Array, jax.Array]:
-    """Actions, or the most probable ones, and their log p. [N, observation], [N, ...] -> [N, ...], [N]
+) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    """Actions, or the most probable ones, their log p, and what is carried along. [N, n], [N, ...] -> [N, ...]
 
-    They are as sampled; `Distribution.to_env` makes them the environment's.
+    They are as sampled; `Distribution.to_env` makes them the environment's. Where a memory is learned, it stands behind
+    the observation; where none is, nothing is carried along: None.
     """
-    numbers = model.policy(policy.weights, model.normalised(policy.moments, observations))
+    numbers, carried = model.acted(policy.weights, model.normalised(policy.moments, observations))
     distribution = model.distribution
     action = distribution.mode(numbers) if deterministic else distribution.sample(numbers, noise)
-    return action, distribution.log_prob(numbers, action)
+    return action, distribution.log_prob(numbers, action), carried
 
 
 @partial(jax.jit, static_argnums=0)
@@ -43,7 +44,7 @@ def values_from(model: Model, policy: Policy, scale: Scale, observations: jax.Ar
 @partial(jax.jit, static_argnums=(0, 4))
 def act_from_key(
     model: Model, policy: Policy, observations: jax.Array, key: jax.Array, deterministic: bool = False
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """`act` with noise drawn from a key, compiled."""
     noise = model.distribution.noise(key, (observations.shape[0],))
     return act(model, policy, observations, noise, deterministic=deterministic)

@@ -153,7 +153,7 @@ class Learner:
             return method.foreseen(method_state, self.change(weights, estimated, rollout))
 
         def reweighed(weights: Weights, samples: Samples) -> Samples:
-            return samples._replace(weighed=weigh(estimates, foreseen(weights)).reshape(-1))
+            return samples._replace(weighed=self._rows(weigh(estimates, foreseen(weights))))
 
         in_minibatches = s.standardise_over == "minibatch"  # eta belongs to all of them: it is not shuffled
         follows = method.foresees and not in_minibatches and s.epochs > 1  # before the first epoch nothing has changed
@@ -173,7 +173,7 @@ class Learner:
             weights,
             method,
             state.optimiser,
-            jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples),  # [T, N, ...] -> [T N, ...]
+            jax.tree.map(self._rows, samples),
             reweighed if follows else lambda weights, samples: samples,
             weigh if in_minibatches else lambda advantage: advantage,
             left * s.entropy_weight,
@@ -265,8 +265,19 @@ class Learner:
 
     def _numbers(self, weights: Weights, observed: jax.Array) -> jax.Array:
         """The numbers of the distribution over actions at each step.   [T, N, observation] -> [T, N, numbers]"""
-        numbers = self.model.policy(weights, observed.reshape(-1, observed.shape[-1]))
-        return numbers.reshape(*observed.shape[:2], -1)
+        segment, (steps, copies) = self.settings.segment, observed.shape[:2]
+        numbers = self.model.policy(weights, self._rows(observed), segment)
+        if segment == 1:
+            return numbers.reshape(steps, copies, -1)
+        return jnp.moveaxis(numbers.reshape(-1, copies, segment, numbers.shape[-1]), 2, 1).reshape(steps, copies, -1)
+
+    def _rows(self, x: jax.Array) -> jax.Array:
+        """Row by row, the steps of a segment one after the other.   [T, N, ...] -> [T N, ...]"""
+        segment = self.settings.segment
+        if segment > 1:
+            x = jnp.moveaxis(x.reshape(-1, segment, *x.shape[1:]), 1, 2)
+            return x.reshape(-1, *x.shape[3:])
+        return x.reshape(-1, *x.shape[2:])
 
     def _log_prob(self, weights: Weights, estimated: Estimated, rollout: Rollout) -> jax.Array:
         """Of the actions of a rollout under any weights.   [T, N]"""
@@ -294,7 +305,7 @@ class Learner:
     ) -> tuple[jax.Array, Losses]:
         """mean loss of the method + c_v mean_k (V_k - target_k)**2 - c_e entropy; PPO's is -min(r A, clip(r) A)."""
         s, model = self.settings, self.model
-        numbers = model.policy(weights, batch.observation)
+        numbers = model.policy(weights, batch.observation, s.segment)
         log_ratio = model.distribution.log_prob(numbers, batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
         apart = (

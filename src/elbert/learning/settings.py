@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, Self, get_type_hints
 from elbert.errors import InvalidInputError, unknown_name
 from elbert.learning.schedules import SCHEDULES, Schedule
 
+LONGEST_SEGMENT = 64  # steps that gradients flow through, where a memory is learned
 SHUFFLED = 2**15  # rollouts with more samples than this are shuffled in blocks
 
 
@@ -156,8 +157,9 @@ class Settings(Declared):
     policy: Annotated[
         str,
         Setting(
-            "whether one network sees everything, or shared weights score each part of the problem",
-            choices=("mlp", "parts"),
+            "whether one network sees everything, shared weights score each part of the problem, or a network with a "
+            "gated memory learns what to keep of what it saw",
+            choices=("mlp", "parts", "gru"),
         ),
     ] = "mlp"
     memory: Annotated[
@@ -223,11 +225,22 @@ class Settings(Declared):
         return self.batch // self.minibatch
 
     @property
+    def segment(self) -> int:
+        """Steps of one copy that gradients flow through: 1, or with a memory that is learned the most that fit."""
+        if self.policy != "gru":
+            return 1
+        common = math.gcd(self.rollout, self.minibatch)
+        return next(steps for steps in range(LONGEST_SEGMENT, 0, -1) if common % steps == 0)
+
+    @property
     def block(self) -> int:
         """How many samples stay together when a rollout is shuffled: copies side by side at one time, independent.
 
         One, unless a rollout is so large that sorting random numbers for it would cost more than learning from it.
+        With a memory that is learned it is the steps of a segment.
         """
+        if self.segment > 1:
+            return self.segment
         block = 1
         while self.batch // block > SHUFFLED and self.copies % (2 * block) == 0 and self.minibatch % (2 * block) == 0:
             block *= 2

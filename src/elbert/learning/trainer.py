@@ -76,7 +76,7 @@ class Trainer:
         # Not compiled as a whole: orthogonal weights need LAPACK, and a compiled function with several calls of it was
         # seen to wait for ever on a machine with two cores.
         key_copies, key_learner = jax.random.split(key)
-        copies = self.simulator.start(key_copies, self.settings.copies)
+        copies = self.simulator.start(key_copies, self.settings.copies, self.learner.shape.carried)
         return self.learner.init(key_learner, self.method, copies)
 
     def step(self) -> Iteration:

@@ -48,8 +48,8 @@ class Simulator(ABC):
     pure: bool = False  # whether `collect` can be compiled, once for equal simulators, with many members side by side
 
     @abstractmethod
-    def start(self, key: jax.Array, copies: int) -> Any:
-        """Where the copies of one member stand before the first step."""
+    def start(self, key: jax.Array, copies: int, carried: int = 0) -> Any:
+        """Where the copies of one member stand before the first step; with so many numbers that a policy carries."""
 
     @abstractmethod
     def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:

@@ -27,6 +27,13 @@ class Copies(NamedTuple):
 
     states: Any  # [N, ...] each leaf
     observations: jax.Array  # [N, ...] of the observation space
+    carried: jax.Array | None = None  # [N, n] what a policy with a learned memory carries along; None for others
+
+    @property
+    def rows(self) -> jax.Array:
+        """What a policy acts on.   [N, n]"""
+        flat = self.observations.reshape(self.observations.shape[0], -1)
+        return flat if self.carried is None else jnp.concatenate([flat, self.carried], axis=1)
 
 
 class CompiledSimulator(Simulator):
@@ -68,9 +75,9 @@ class CompiledSimulator(Simulator):
     def __hash__(self) -> int:
         return hash(self._identity[1])
 
-    def start(self, key: jax.Array, copies: int) -> Copies:
+    def start(self, key: jax.Array, copies: int, carried: int = 0) -> Copies:
         """Copies at the start of their episodes. [N, ...] each"""
-        return jax.block_until_ready(_start(self.world, key, copies))
+        return jax.block_until_ready(_start(self.world, key, copies, carried))
 
     def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:
         """A scan over time, vmapped over members."""
@@ -80,7 +87,7 @@ class CompiledSimulator(Simulator):
         def of_one(state: TrainState) -> tuple[TrainState, Rollout]:
             key, key_rollout, key_reset = jax.random.split(state.key, 3)
             if settings.reset_each_rollout:
-                fresh = start(world, key_reset, settings.copies)
+                fresh = start(world, key_reset, settings.copies, learner.model.shape.carried)
                 state = state._replace(copies=fresh, running=Running.none(*state.running.supply.shape))
             policy = Policy(state.weights, state.gathered)
             copies, rollout = collect(
@@ -104,9 +111,10 @@ class CompiledSimulator(Simulator):
         return play_in_chunks(play, episodes=episodes, seed=seed, progress=progress)
 
 
-def start(world: World, key: jax.Array, copies: int) -> Copies:
-    """Copies of a world at the start of their episodes. [N, ...] each"""
-    return Copies(*jax.vmap(world.reset)(jax.random.split(key, copies)))
+def start(world: World, key: jax.Array, copies: int, carried: int = 0) -> Copies:
+    """Copies of a world at the start of their episodes, with nothing in memory. [N, ...] each"""
+    memory = jnp.zeros((copies, carried), jnp.float32) if carried else None
+    return Copies(*jax.vmap(world.reset)(jax.random.split(key, copies)), memory)
 
 
 def collect(
@@ -123,27 +131,25 @@ def collect(
     keys = jax.random.split(key_steps, (steps, count))
     resets = jax.random.split(key_resets, steps)
 
-    def seen(states: Any, observations: jax.Array) -> jax.Array:
-        flat = observations.reshape(count, -1)
-        shown = jax.vmap(world.for_critic)(states) if model.shape.state else None
-        return flat if shown is None else jnp.concatenate([flat, shown], axis=1)
+    def seen(copies: Copies) -> jax.Array:
+        shown = jax.vmap(world.for_critic)(copies.states) if model.shape.state else None
+        return copies.rows if shown is None else jnp.concatenate([copies.rows, shown], axis=1)
 
     def step_all(copies: Copies, now: Any) -> tuple[Copies, tuple[Rollout, Any]]:
         noise_now, key_now, key_reset = now
-        flat = copies.observations.reshape(count, -1)
-        action, log_prob = act(model, policy, flat, noise_now)
+        action, log_prob, carried = act(model, policy, copies.rows, noise_now)
         states, step = jax.vmap(world.step)(key_now, copies.states, model.distribution.to_env(action))
-        ended, moved = step.terminated | step.truncated, Copies(states, step.observation)
+        ended, moved = step.terminated | step.truncated, Copies(states, step.observation, carried)
 
         def with_resets() -> Copies:
-            fresh = start(world, key_reset, count)
+            fresh = start(world, key_reset, count, model.shape.carried)
             return jax.tree.map(lambda new, old: jnp.where(_rows(ended, new), new, old), fresh, moved)
 
         after = jax.lax.cond(_any_in_any_member(ended), with_resets, lambda: moved)
         shown = Rollout.of(
             step,
-            observation=seen(copies.states, copies.observations),
-            next_observation=seen(states, step.observation),
+            observation=seen(copies),
+            next_observation=seen(moved),
             action=action,
             log_prob=log_prob,
             counted=jnp.ones(count, bool),
@@ -159,8 +165,13 @@ def collect(
     return copies, rollout
 
 
-def play(world: World, act: Callable[[jax.Array, Copies], Any], key: jax.Array, count: int) -> Episodes:
-    """Sums over `count` whole episodes side by side, for a function from (key, copies) to actions. Can be jitted."""
+def play(
+    world: World, act: Callable[[jax.Array, Copies], tuple[Any, Any]], key: jax.Array, count: int, carried: int = 0
+) -> Episodes:
+    """Sums over `count` whole episodes side by side, for a function of (key, copies). Can be jitted.
+
+    The function gives actions and what is carried along, which is as many numbers as `carried`; None for none.
+    """
     key_start, key_course = jax.random.split(key)
 
     def going(carry: Any) -> jax.Array:
@@ -170,14 +181,15 @@ def play(world: World, act: Callable[[jax.Array, Copies], Any], key: jax.Array, 
         copies, sums, alive, time = carry
         key_noise, key_steps = jax.random.split(jax.random.fold_in(key_course, time))
         keys = jax.random.split(key_steps, count)
-        states, step = jax.vmap(world.step)(keys, copies.states, act(key_noise, copies))
+        actions, memory = act(key_noise, copies)
+        states, step = jax.vmap(world.step)(keys, copies.states, actions)
         now = Episodes(step.reward, jnp.ones(count), step.supply, step.demand)
         sums = jax.tree.map(lambda total, x: total + jnp.where(_rows(alive, x), x, 0.0), sums, now)
-        return Copies(states, step.observation), sums, alive & ~(step.terminated | step.truncated), time + 1
+        return Copies(states, step.observation, memory), sums, alive & ~(step.terminated | step.truncated), time + 1
 
     none, each = jnp.zeros(count), jnp.zeros((count, len(world.benefit.criteria), world.groups))
     sums = Episodes(none, none, each, each)
-    begin = (start(world, key_start, count), sums, jnp.ones(count, bool), jnp.zeros((), jnp.int32))
+    begin = (start(world, key_start, count, carried), sums, jnp.ones(count, bool), jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(going, step_all, begin)[1]
 
 
@@ -212,16 +224,16 @@ def _state_size(world: World) -> int:
     return 0 if shown is None else shown.shape[0]
 
 
-_start = jax.jit(start, static_argnums=2)
+_start = jax.jit(start, static_argnums=(2, 3))
 
 
 @partial(jax.jit, static_argnums=(1, 3, 5))
 def _play(world: World, model: Model, policy: Policy, deterministic: bool, key: jax.Array, count: int) -> Episodes:
-    def acts(key: jax.Array, copies: Copies) -> jax.Array:
-        flat = copies.observations.reshape(count, -1)
-        return model.distribution.to_env(act_from_key(model, policy, flat, key, deterministic)[0])
+    def acts(key: jax.Array, copies: Copies) -> tuple[jax.Array, jax.Array | None]:
+        action, _, carried = act_from_key(model, policy, copies.rows, key, deterministic)
+        return model.distribution.to_env(action), carried
 
-    return play(world, acts, key, count)
+    return play(world, acts, key, count, model.shape.carried)
 
 
 @jax.custom_batching.custom_vmap

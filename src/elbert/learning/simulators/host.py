@@ -24,8 +24,8 @@ from elbert.progress import Progress, Tell
 Act: TypeAlias = Callable[[Any, np.ndarray[Any, Any]], Any]
 """(observations as the environment gives them, which of them open an episode) -> actions as it takes them: [N, ...]"""
 
-PolicyAct: TypeAlias = Callable[[Any, Any], tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
-"""(observations [N, observation], noise [N, ...]) -> actions as sampled, [N, ...], and their log p, [N]"""
+PolicyAct: TypeAlias = Callable[[Any, Any], tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], Any]]
+"""(what it acts on [N, n], noise [N, ...]) -> actions as sampled, [N, ...], their log p, [N], and what it carries on"""
 
 NOISE_AHEAD = 128  # steps of an evaluation whose noise is drawn at once
 LONGEST_EPISODE = 100_000  # steps after which an episode counts as one that never ends
@@ -47,15 +47,16 @@ class HostSimulator(Simulator):
         self.observation_shape = tuple(space.shape) if isinstance(space, gymnasium.spaces.Box) else None
         self._steps = VectorSteps(env)
         self._observations: Any = None  # [N, observation] before the next step; None before the first episode
+        self._carried: Any = None  # [N, n] that the policy carries along; None where it carries nothing
         actions = distribution_for(env.single_action_space)
         size, names, groups = self._steps.probe()
         parts = parts_remembered(parts_of(env), size, memory)
         self.shape = Shape(size * (1 + len(memory)), actions, names.criteria, groups, parts)
         self.notion, self.group_names = names.notion, names.groups
 
-    def start(self, key: jax.Array, copies: int) -> None:
-        """The copies live in the environment: nothing is carried along."""
-        del key, copies
+    def start(self, key: jax.Array, copies: int, carried: int = 0) -> None:
+        """The copies live in the environment: nothing is kept in the state of a training."""
+        del key, copies, carried
         self.forget()
 
     def forget(self) -> None:
@@ -65,7 +66,7 @@ class HostSimulator(Simulator):
     def collect(self, learner: Learner, states: TrainState, seed: int) -> tuple[TrainState, Rollout]:
         """Step by step on the host, for the only member."""
         if learner.settings.reset_each_rollout or self._observations is None:
-            self._restart(seed, int(states.iteration[0]))
+            self._restart(seed, int(states.iteration[0]), carried=learner.model.shape.carried)
             fresh = Running.none(*states.running.supply.shape[1:])
             states = states._replace(running=jax.tree.map(lambda x: x[None], fresh))
         policy = jax.tree.map(lambda x: x[0], Policy(states.weights, states.gathered))
@@ -82,7 +83,8 @@ class HostSimulator(Simulator):
         times = (np.arange(first, first + NOISE_AHEAD) for first in itertools.count(0, NOISE_AHEAD))
         rows = (_noise(model.distribution, self._steps.copies, _keys(key, some)) for some in times)
         noise = itertools.chain.from_iterable(rows)
-        return self._episodes(lambda _: self._step(act, next(noise)), episodes, seed, progress)
+        carried = model.shape.carried
+        return self._episodes(lambda _: self._step(act, next(noise)), episodes, seed, progress, carried)
 
     def play_with(self, act: Act, episodes: int, seed: int, *, progress: Tell) -> Episodes:
         """The same for a function from observations to actions, which need not be compiled."""
@@ -91,10 +93,15 @@ class HostSimulator(Simulator):
         )
 
     def _episodes(
-        self, make_step: Callable[[int], Rollout | VectorStep], episodes: int, seed: int, progress: Tell
+        self,
+        make_step: Callable[[int], Rollout | VectorStep],
+        episodes: int,
+        seed: int,
+        progress: Tell,
+        carried: int = 0,
     ) -> Episodes:
         """Every copy plays the same number of episodes, so that short ones are not preferred."""
-        self._restart(seed)
+        self._restart(seed, carried=carried)
         count, time = self._steps.copies, 0
         rounds = -(-episodes // count)
         amounts = (rounds, count, *self.shape.benefits)
@@ -120,20 +127,28 @@ class HostSimulator(Simulator):
         # round by round, so that leaving out the surplus leaves out the last round's
         return Episodes(*(total.reshape(-1, *total.shape[2:])[:episodes] for total in sums))
 
-    def _restart(self, *seed: int) -> None:
-        """New episodes. The seed is hashed: Gymnasium gives copy i the seed + i, and neighbours would share them."""
+    def _restart(self, *seed: int, carried: int = 0) -> None:
+        """New episodes, with nothing in memory.
+
+        The seed is hashed: Gymnasium gives copy i the seed + i, and neighbours would share them.
+        """
         words = np.random.SeedSequence(seed).generate_state(1)
         self._observations = remembered(self._steps.reset(int(words[0] // 2)), self.memory)
+        self._carried = np.zeros((self._steps.copies, carried), np.float32) if carried else None
 
     def _step(self, act: PolicyAct, noise: np.ndarray[Any, Any]) -> Rollout:
         """One step of every copy under the policy. [N, ...] each"""
-        before = self._observations
-        action, log_prob = act(before, noise)
+        before, memory = self._observations, self._carried
+        row = before if memory is None else np.concatenate([before, memory], axis=1)
+        action, log_prob, carried = act(row, noise)
         step = self._steps.step(self.shape.actions.to_env(action))
         final, self._observations = self._recalled(step, before)
+        if memory is not None:
+            final = np.concatenate([final, carried], axis=1)
+            self._carried = np.where(self._steps.starts[:, None], np.float32(0), carried)
         return Rollout.of(
             step,
-            observation=before,
+            observation=row,
             next_observation=final,
             action=action,
             log_prob=log_prob,
@@ -155,9 +170,9 @@ def _acting(model: Model, policy: Policy, *, deterministic: bool = False) -> Pol
     leaves, structure = jax.tree.flatten(policy)
     compiled = _compiled_act(model, structure, deterministic)
 
-    def acted(observations: Any, noise: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        action, log_prob = compiled(leaves, observations, noise)
-        return np.asarray(action), np.asarray(log_prob)
+    def acted(observations: Any, noise: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], Any]:
+        action, log_prob, carried = compiled(leaves, observations, noise)
+        return np.asarray(action), np.asarray(log_prob), carried
 
     return acted
 

@@ -26,6 +26,8 @@ from elbert.learning.simulators.host import LONGEST_EPISODE, Act, HostSimulator
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Acts: TypeAlias = Callable[[jax.Array, Any, jax.Array], Any]
 """(key, true state, observation) -> action, for one copy of a world. Can be compiled."""
+Carries: TypeAlias = Callable[[jax.Array, Any, jax.Array, jax.Array], tuple[Any, jax.Array]]
+"""The same, with what the policy carries along as it was before and is afterwards."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ def trace_world(
 ) -> Trace:
     """An episode of a function of (key, state, observation), compiled; at most `longest` of its steps."""
     steps = _steps(int(world.horizon), longest)
-    course = jax.jit(lambda world, keys: _course(world, acts, keys, steps))
+    course = jax.jit(lambda world, keys: _course(world, lambda *now: (acts(*now[:3]), now[3]), keys, steps))
     return _trace(world, course(world, Keys.of(seed)), name=name, env=env, groups=groups)
 
 
@@ -116,12 +118,16 @@ def trace_policy(
         return _trace(simulator.own_world, course, name=name, env=simulator.name, groups=simulator.group_names)
     assert isinstance(simulator, HostSimulator)
     seen: Any = None
+    carried: Any = None
 
     def act(time: int, flat: np.ndarray[Any, Any], steps: VectorSteps) -> Any:
-        nonlocal seen
+        nonlocal seen, carried
         going = seen is not None and not steps.starts[0]
         seen = remembered(flat, simulator.memory, seen if going else None)
-        action = act_from_key(model, policy, seen, keys.act(time), deterministic)[0]
+        if model.shape.carried:
+            carried = carried if going else np.zeros((1, model.shape.carried), np.float32)
+        row = seen if carried is None else np.concatenate([seen, carried], axis=1)
+        action, _, carried = act_from_key(model, policy, row, keys.act(time), deterministic)
         return model.distribution.to_env(np.asarray(action))
 
     return _on_host(simulator, act, name, seed, longest)
@@ -140,19 +146,19 @@ def _steps(horizon: int, longest: int | None) -> int:
     return horizon if longest is None else min(horizon, longest)
 
 
-def _course(world: World, acts: Acts, keys: Keys, steps: int) -> Played:
+def _course(world: World, acts: Carries, keys: Keys, steps: int, carried: int = 0) -> Played:
     """A scan over time. What follows an episode's end is computed too, and cut off by `_trace`."""
 
     def step(carry: Any, time: jax.Array) -> tuple[Any, Any]:
-        state, observation, alive = carry
-        action = acts(keys.act(time), state, observation)
+        state, observation, memory, alive = carry
+        action, memory = acts(keys.act(time), state, observation, memory)
         after, shown = world.step(keys.step(time), state, action)
         row = (after, action, shown.reward, shown.supply, shown.demand, alive)
-        return (after, shown.observation, alive & ~(shown.terminated | shown.truncated)), row
+        return (after, shown.observation, memory, alive & ~(shown.terminated | shown.truncated)), row
 
     start, observation = world.reset(keys.reset())
-    begin = (start, observation, jnp.ones((), bool))
-    (_, _, alive), rows = jax.lax.scan(step, begin, jnp.arange(steps))
+    begin = (start, observation, jnp.zeros(carried), jnp.ones((), bool))
+    (_, _, _, alive), rows = jax.lax.scan(step, begin, jnp.arange(steps))
     return Played(start, *rows, ended=~alive)
 
 
@@ -160,11 +166,12 @@ def _course(world: World, acts: Acts, keys: Keys, steps: int) -> Played:
 def _course_of_networks(
     world: World, model: Model, policy: Policy, deterministic: bool, keys: Keys, steps: int
 ) -> Played:
-    def acts(key: jax.Array, _: Any, observation: jax.Array) -> Any:
-        action = act_from_key(model, policy, observation.reshape(1, -1), key, deterministic)[0]
-        return model.distribution.to_env(action)[0]
+    def acts(key: jax.Array, _: Any, observation: jax.Array, memory: jax.Array) -> Any:
+        row = jnp.concatenate([observation.reshape(-1), memory])[None]
+        action, _, carried = act_from_key(model, policy, row, key, deterministic)
+        return model.distribution.to_env(action)[0], memory if carried is None else carried[0]
 
-    return _course(world, acts, keys, steps)
+    return _course(world, acts, keys, steps, model.shape.carried)
 
 
 def _step_by_step(simulator: HostSimulator, world: World, act: Act, name: str, seed: int, longest: int | None) -> Trace:
