@@ -287,7 +287,9 @@ def test_steps_reach_the_divergence_asked_for():
         trainer = trainer_of(Priced(), "g-ppo", **paced)
         shown = [float(each.metrics.kl[0]) for each in trainer]
         assert 0.001 < np.median(shown[5:]) < 0.003
-        assert (trainer.state.pace[0] > 5) == (rate < 1e-3)
+        pace = trainer.state.pace
+        assert pace is not None
+        assert (pace[0] > 5) == (rate < 1e-3)
 
 
 @pytest.mark.slow
