@@ -15,7 +15,7 @@ import elbert
 from elbert.envs import Attention, Infectious, Parts, make_world
 from elbert.errors import ElbertError, InvalidInputError
 from elbert.files import FileError, read_tensors, write_tensors
-from elbert.learning import Settings, Trainer, networks, part_networks
+from elbert.learning import Settings, Trainer, neighbours, networks, part_networks
 from elbert.learning.distributions import distribution_for
 from elbert.learning.networks import Model, Moments, Scale, Shape
 from elbert.learning.part_actions import part_actions
@@ -88,7 +88,7 @@ def test_permuting_sites_permutes_what_is_said_of_them():
 @pytest.mark.parametrize("doses", [1, 3])
 @pytest.mark.parametrize("dense", slow_after(1, [256, 0]))
 def test_permuting_people_permutes_their_probabilities(doses, dense, monkeypatch):
-    monkeypatch.setattr(part_networks, "DENSE_PARTS", dense)
+    monkeypatch.setattr(neighbours, "DENSE_PARTS", dense)
     rng = np.random.default_rng(0)
     order, group = rng.permutation(12), np.arange(12) % 3
     place = np.argsort(order)  # person order[i] is now number i
@@ -110,15 +110,42 @@ def test_permuting_people_permutes_their_probabilities(doses, dense, monkeypatch
 def test_matrix_products_and_sums_over_edges_agree(monkeypatch):
     parts = Infectious().parts
     x = jax.random.normal(jax.random.key(0), (34, 5))
-    dense = part_networks.neighbour_mean(parts, x), part_networks.group_mean(parts.group, 2, x)
-    monkeypatch.setattr(part_networks, "DENSE_PARTS", 0)
+    dense = neighbours.neighbour_mean(parts, x), part_networks.group_mean(parts.group, 2, x)
+    monkeypatch.setattr(neighbours, "DENSE_PARTS", 0)
     monkeypatch.setattr(part_networks, "DENSE_SHARES", 0)
-    sparse = part_networks.neighbour_mean(parts, x), part_networks.group_mean(parts.group, 2, x)
+    sparse = neighbours.neighbour_mean(parts, x), part_networks.group_mean(parts.group, 2, x)
     for one, other in zip(dense, sparse, strict=True):
         assert np.allclose(one, other, atol=1e-5)
     friends = [j for pair in parts.edges for i, j in (pair, pair[::-1]) if i == 3]
     assert np.allclose(dense[0][3], np.asarray(x)[friends].mean(axis=0), atol=1e-5)
     assert np.allclose(dense[1][1], np.asarray(x)[parts.group == 1].mean(axis=0), atol=1e-5)
+
+
+def test_sums_of_gathered_rows_have_the_slopes_of_sums_over_edges(monkeypatch):
+    rng = np.random.default_rng(0)
+    pairs = np.asarray([(i, j) for i in range(40) for j in range(i) if rng.random() < 0.2 and i > 1] + [(39, 38)])
+    star = np.stack([np.zeros(39, int), np.arange(1, 40)], axis=1)  # person 0 has more neighbours than are gathered
+    parts = Parts(np.arange(42).reshape(-1, 1), edges=np.concatenate([pairs, star]))  # persons 40 and 41 have none
+    x, weight = jax.random.normal(jax.random.key(0), (2, 3, 42, 5))
+    monkeypatch.setattr(neighbours, "MOST", 20)
+    neighbours.gathered.cache_clear()
+
+    def by_edges(x):
+        of_whom, neighbour, _ = parts.neighbours
+        return jax.ops.segment_sum(x[neighbour], of_whom, parts.count)
+
+    def gathered(x):
+        return neighbours.neighbour_sum(parts, x)
+
+    found = neighbours.gathered(parts)
+    neighbours.gathered.cache_clear()
+    assert len(found.tables) > 2
+    assert found.many.size >= 39
+    both = [jax.vmap(f)(x) for f in (gathered, by_edges)]
+    slopes = [jax.jit(jax.grad(lambda x, f=f: jnp.sum(weight * jax.vmap(f)(x) ** 2)))(x) for f in (gathered, by_edges)]
+    assert np.allclose(*both, atol=1e-5)
+    assert np.allclose(*slopes, atol=1e-4)
+    assert not both[0][:, 40:].any()
 
 
 @pytest.mark.slow
@@ -134,6 +161,7 @@ def test_many_parts_in_several_goes_are_the_same(monkeypatch):
 
     at_once = slopes()
     monkeypatch.setattr(networks, "PARTS_AT_ONCE", 100)
+    monkeypatch.setattr(networks, "PARTS_TOGETHER", 100)
     for one, other in zip(at_once, slopes(), strict=True):
         assert np.allclose(one, other, rtol=1e-4, atol=1e-4)
 

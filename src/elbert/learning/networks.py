@@ -24,7 +24,8 @@ from elbert.learning.settings import Settings
 
 LARGEST_OBSERVATION = 10.0  # normalised observations are clipped here: a rare outlier must not throw a policy off
 SMALLEST_DEVIATION = 1e-4  # a number that varies less than this is not stretched to deviation 1
-PARTS_AT_ONCE = 2**18  # rows of parts that are computed side by side: beyond, memory would grow with the batch
+PARTS_AT_ONCE = 2**16  # rows of parts that are computed side by side: beyond, memory would grow with the batch ...
+PARTS_TOGETHER = 2**14  # ... so that they are computed by this many, which a processor's cache can hold
 
 
 @dataclass(frozen=True)
@@ -307,7 +308,7 @@ class Model:
 
         if observations.shape[0] * parts.count <= PARTS_AT_ONCE:
             return jax.vmap(of_one)(observations)
-        together = max(1, PARTS_AT_ONCE // parts.count)
+        together = max(1, PARTS_TOGETHER // parts.count)
         return jax.lax.map(jax.checkpoint(of_one), observations, batch_size=together)
 
     def values(self, weights: Weights, scale: Scale, observations: jax.Array) -> jax.Array:

@@ -14,10 +14,8 @@ import numpy as np
 
 from elbert.envs.parts import Parts
 from elbert.learning.layers import ACTIVATIONS, linear
+from elbert.learning.neighbours import neighbour_mean
 from elbert.learning.part_actions import PartActions
-
-DENSE_PARTS = 256
-"""Up to this many parts, a matrix product adds up neighbours; above it, they are added up by edges."""
 
 DENSE_SHARES = 2**20
 """Up to this many groups times parts, a matrix product takes the means over groups; above it, they are added up."""
@@ -76,17 +74,6 @@ def part_rows(parts: Parts, observation: jax.Array) -> jax.Array:
     if np.array_equal(places.T.reshape(-1), np.arange(places.size)):  # number by number
         return inside.reshape(places.shape[::-1]).T
     return observation[places]
-
-
-def neighbour_mean(parts: Parts, x: jax.Array) -> jax.Array:
-    """Mean over the neighbours of each part, 0 without any. [parts, n] -> same"""
-    of_whom, neighbour, share = parts.neighbours
-    if parts.count <= DENSE_PARTS:
-        matrix = np.zeros((parts.count, parts.count), np.float32)
-        np.add.at(matrix, (of_whom, neighbour), share[of_whom])
-        return jnp.asarray(matrix) @ x
-    total = jax.ops.segment_sum(x[neighbour], of_whom, parts.count, indices_are_sorted=True)
-    return total * share[:, None]
 
 
 def group_mean(group: np.ndarray, groups: int, x: jax.Array) -> jax.Array:

@@ -119,11 +119,11 @@ class CPO(Limited):
             log_ratio = log_probs(point) - before
             return jnp.sum((jnp.expm1(log_ratio) - log_ratio) * counted) / count
 
-        before, push = jax.linearize(log_probs, flat)
-        pull = jax.linear_transpose(push, flat)
+        before, pull = jax.vjp(log_probs, flat)
+        push = jax.linear_transpose(pull, before)
 
         def fisher(x: jax.Array) -> jax.Array:
-            return pull(push(x))[0] / count + self.damping * x
+            return pull(push((x,))[0])[0] / count + self.damping * x
 
         present = reward(flat)
         region = self.region * state.left**2  # a step is as long as the root of this
