@@ -270,6 +270,20 @@ def test_it_acts_among_more_people_and_gives_more_doses(agent):
     assert agent.fitted(CompiledSimulator(same, "same", same)).shape.parts == same.parts, "those of where it acts"
 
 
+def test_a_training_starts_from_the_weights_of_an_agent_of_other_parts(agent):
+    large, hidden = crowd(60, doses=5), list(agent.settings.hidden)
+    how = {"policy": "parts", "hidden": hidden, "copies": 2, "rollout": 20, "minibatch": 40, "epochs": 1, "steps": 40}
+    how |= {"method": "g-ppo", "progress": None}
+    still = elbert.train(large, start=agent, learning_rate=1e-12, **how)
+    seen = np.eye(3, dtype=np.float32)[np.arange(60) % 3].reshape(-1)
+    fitted = agent.fitted(CompiledSimulator(large, "crowd", large))
+    assert np.allclose(still.action_probabilities(seen), fitted.action_probabilities(seen), atol=1e-5)
+    fresh = elbert.train(large, seed=1, learning_rate=1e-12, **how)
+    assert not np.allclose(still.action_probabilities(seen), fresh.action_probabilities(seen), atol=1e-5)
+    with pytest.raises(InvalidInputError, match=r"its networks are others \(hidden\)"):
+        elbert.train(large, start=agent, **how | {"hidden": [9, 9, 9]})
+
+
 def test_moments_move_to_other_parts():
     """Numbers of parts have what all old parts had together; those of no part keep their own."""
     old, new = Parts([[1, 3], [2, 4]]), Parts([[0, 3], [1, 4], [2, 5]])

@@ -30,6 +30,7 @@ def train(
     seed: int = 0,
     world: Mapping[str, Any] | None = None,
     group_names: Sequence[str] | None = None,
+    start: Agent | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -50,6 +51,8 @@ def train(
         seed: seed of all randomness. The same seed gives the same agent on the same machine.
         world: parameters of the named world in training.
         group_names: what the groups are called in results; by default as the environment says, else by number.
+        start: an agent whose weights the training starts from instead of fresh ones, with the same networks. A policy
+            by parts may have been trained among other parts, fewer for example.
         out: folder of the run: configuration, metrics, checkpoints, agent. Without it nothing is written.
         resume: whether to go on with the run in `out`; if there is none, it is started.
         callbacks: functions that are called after every iteration with the iteration's number, metrics and trainer.
@@ -69,6 +72,7 @@ def train(
         preset=preset,
         world=world,
         group_names=group_names,
+        start=start,
         out=out,
         resume=resume,
         callbacks=callbacks,
@@ -87,6 +91,7 @@ def train_many(
     preset: str = "fast",
     world: Mapping[str, Any] | None = None,
     group_names: Sequence[str] | None = None,
+    start: Agent | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -133,7 +138,7 @@ def train_many(
             simulator.group_names = as_names(group_names, simulator.shape.groups, "group_names")
         for notice in () if resume else request.notices():  # one that goes on was told when it began
             logging.getLogger("elbert.steps").warning(notice)
-        trainer = Trainer(simulator, request.settings, request.method, members=request.members)
+        trainer = Trainer(simulator, request.settings, request.method, members=request.members, start=start)
         session = RunSession(trainer, callbacks=callbacks, progress=tell, folder=folder)
         if folder is None:
             agents = session.train()
@@ -148,6 +153,8 @@ def train_many(
                 "iterations": trainer.iterations,
                 "settings": trainer.settings.to_dict() | trainer.method.to_dict(),
             }
+            if start is not None:
+                config["start"] = {"agent": repr(start), "checksum": start.checksum()}
             agents = session.train_in_folder(RunFolder(folder), json.loads(json.dumps(config)), resume=resume)
         if warning := trainer.warning():
             logging.getLogger("elbert").warning(warning)

@@ -22,6 +22,9 @@ from elbert.learning.settings import Settings
 from elbert.learning.simulators import Simulator
 from elbert.learning.trees import from_arrays, to_arrays
 
+NETWORK = ("policy", "memory", "hidden", "activation", "critic", "critic_sees", "normalise_observations")
+"""Settings that make networks others, so that the weights of one are none for the other."""
+
 
 class DivergedError(ElbertError):
     """A loss or a weight became infinite or NaN."""
@@ -53,9 +56,15 @@ class Trainer:
     """Trains in a simulator. Iterate over it; the state can be stored and put back at any iteration."""
 
     def __init__(
-        self, simulator: Simulator, settings: Settings, method: Method, *, members: Sequence[Member] = (Member(0, {}),)
+        self,
+        simulator: Simulator,
+        settings: Settings,
+        method: Method,
+        *,
+        members: Sequence[Member] = (Member(0, {}),),
+        start: Agent | None = None,
     ) -> None:
-        """A training that has not begun, of all members side by side."""
+        """A training that has not begun, of all members side by side: from fresh weights, or from those of an agent."""
         if len(members) > 1 and not simulator.pure:
             raise InvalidInputError(
                 f"{len(members)} seeds or coefficients were given for an environment of your own, whose copies live on "
@@ -69,15 +78,34 @@ class Trainer:
         self.method = self.methods[0]  # with the coefficients of the first member
         self.learner, self.iterations = Learner(settings, simulator.shape.seen_by(settings)), settings.iterations
         self._prepared = _stacked([each.prepared(*simulator.shape.benefits) for each in self.methods])
-        self.state: TrainState = _stacked([self._init(jax.random.key(member.seed)) for member in self.members])
+        given = None if start is None else self._given(start)
+        self.state: TrainState = _stacked([self._init(jax.random.key(member.seed), given) for member in self.members])
         self.iteration, self.seconds = 0, 0.0
 
-    def _init(self, key: jax.Array) -> TrainState:
+    def _given(self, start: Agent) -> Agent:
+        """The agent whose weights the training starts from, as it acts here; refused if the networks are others."""
+        fitted = start.fitted(self.simulator)
+        if fitted.model != self.learner.model:
+            apart = [name for name in NETWORK if getattr(start.settings, name) != getattr(self.settings, name)]
+            raise InvalidInputError(
+                f"The training cannot start from the weights of {start}: its networks are others"
+                f"{' (' + ', '.join(apart) + ')' if apart else ''}. Train with the settings that it was trained with."
+            )
+        return fitted
+
+    def _init(self, key: jax.Array, given: Agent | None) -> TrainState:
         # Not compiled as a whole: orthogonal weights need LAPACK, and a compiled function with several calls of it was
         # seen to wait for ever on a machine with two cores.
         key_copies, key_learner = jax.random.split(key)
         copies = self.simulator.start(key_copies, self.settings.copies, self.learner.shape.carried)
-        return self.learner.init(key_learner, self.method, copies)
+        state = self.learner.init(key_learner, self.method, copies)
+        if given is None:
+            return state
+        weights, moments = given.policy
+        optimiser = self.learner.optimiser.init(weights)
+        return state._replace(
+            weights=weights, optimiser=optimiser, moments=moments, gathered=moments, scale=given.scale
+        )
 
     def step(self) -> Iteration:
         """One iteration. Where something becomes infinite or NaN the state stays as it was before."""
