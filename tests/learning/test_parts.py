@@ -284,6 +284,16 @@ def test_a_training_starts_from_the_weights_of_an_agent_of_other_parts(agent):
         elbert.train(large, start=agent, **how | {"hidden": [9, 9, 9]})
 
 
+def test_a_critic_of_other_groups_is_not_taken_over():
+    """In attention every site is a group."""
+    how = {"policy": "parts", "hidden": [4], "copies": 2, "rollout": 8, "minibatch": 8, "epochs": 1, "steps": 16}
+    how |= {"max_bias": 0.5, "progress": None, "learning_rate": 1e-12}
+    few = elbert.train(Attention(initial_rates=[3.0, 2.0, 1.0], horizon=8), **how)
+    many = elbert.train(Attention(initial_rates=[3.0, 2.0, 1.0, 1.0], horizon=8), start=few, seed=1, **how)
+    assert np.allclose(many.weights.actor.head.weight, few.weights.actor.head.weight, atol=1e-9)
+    assert many.weights.critic.gain.shape == (9,)
+
+
 def test_moments_move_to_other_parts():
     """Numbers of parts have what all old parts had together; those of no part keep their own."""
     old, new = Parts([[1, 3], [2, 4]]), Parts([[0, 3], [1, 4], [2, 5]])

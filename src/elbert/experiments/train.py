@@ -52,7 +52,7 @@ def train(
         world: parameters of the named world in training.
         group_names: what the groups are called in results; by default as the environment says, else by number.
         start: an agent whose weights the training starts from instead of fresh ones, with the same networks. A policy
-            by parts may have been trained among other parts, fewer for example.
+            by parts may have been trained among other parts, fewer for example; a critic of other groups is left out.
         out: folder of the run: configuration, metrics, checkpoints, agent. Without it nothing is written.
         resume: whether to go on with the run in `out`; if there is none, it is started.
         callbacks: functions that are called after every iteration with the iteration's number, metrics and trainer.

@@ -101,11 +101,11 @@ class Trainer:
         state = self.learner.init(key_learner, self.method, copies)
         if given is None:
             return state
-        weights, moments = given.policy
+        (weights, moments), scale = given.policy, given.scale
+        if scale.mean.shape != state.scale.mean.shape:  # of other groups, whose values its critic does not know
+            weights, scale = weights._replace(critic=state.weights.critic), state.scale
         optimiser = self.learner.optimiser.init(weights)
-        return state._replace(
-            weights=weights, optimiser=optimiser, moments=moments, gathered=moments, scale=given.scale
-        )
+        return state._replace(weights=weights, optimiser=optimiser, moments=moments, gathered=moments, scale=scale)
 
     def step(self) -> Iteration:
         """One iteration. Where something becomes infinite or NaN the state stays as it was before."""
