@@ -1,12 +1,14 @@
 """Worlds of many people and many sites: what a step costs, and whether policies by parts learn there.
 
-    python benchmarks/large_worlds.py [--only epidemic attention train] [--people N ...] [--sites N ...]
-                                      [--train-people N] [--iterations N] [--max-bias LIMIT] [--seed SEED]
-                                      [--act-among N ...] [--episodes N] [--save FILE]
+    python benchmarks/large_worlds.py [--only epidemic attention vaccinate inspect] [--people N ...] [--sites N ...]
+                                      [--few N] [--many N] [--few-iterations N] [--many-iterations N] [--many-copies N]
+                                      [--act-among N ...] [--max-bias LIMIT] [--inspect-few N] [--inspect-many N]
+                                      [--inspect-bias LIMIT] [--episodes N] [--seed SEED] [--save FILE]
 
-`epidemic` and `attention` time one step of one copy, compiled, over a course of steps with random actions, and fit the
-exponent of the time over the size. `train` trains a policy by parts under a limit in an epidemic, and compares it with
-rules in the same episodes: in a network of the size of training, and in larger ones that the policy has never seen.
+`epidemic` and `attention` time one step of one copy, compiled, over a course of steps with random actions, and a step
+of a training by parts; they fit the exponent of the time over the size. `vaccinate` trains a policy by parts under a
+limit in an epidemic, first among few people and from there among many, and compares it with rules in the same episodes,
+in networks that it has never seen. `inspect` does so in attention, and compares with an untrained policy and a rule.
 Times are the best of several runs: note what else the machine does.
 """
 
@@ -22,6 +24,8 @@ import numpy as np
 import elbert
 from elbert.envs import Attention, Infectious, World
 from elbert.exact.rules import get_rule
+from elbert.learning import Agent
+from elbert.learning.evaluation import Evaluable
 
 COMMUNITIES = (0.6, 0.3, 0.1)  # shares of the people
 DEGREE = 8.0  # mean number of acquaintances
@@ -90,81 +94,172 @@ def seconds_per_step(world: World) -> float:
     return min(times) / STEPS
 
 
-def time_steps(name: str, make: Callable[[int], World], sizes: Sequence[int]) -> None:
+def seconds_per_learned_step(world: World) -> float:
+    """Of a training by parts: one step of one copy, and what is learned from it in two epochs; the best iteration."""
+    seconds: list[float] = []
+    elbert.train(
+        world,
+        method="g-ppo",
+        policy="parts",
+        hidden=[16, 16],
+        signals="auto",
+        steps=RUNS * 4 * STEPS,
+        copies=4,
+        rollout=STEPS,
+        minibatch=2 * STEPS,
+        epochs=2,
+        callbacks=[lambda iteration: seconds.append(iteration.seconds)],
+        progress=None,
+    )
+    return float(np.diff(seconds).min()) / (4 * STEPS)
+
+
+def time_steps(
+    name: str, time_of: Callable[[World], float], make: Callable[[int], World], sizes: Sequence[int]
+) -> None:
     """Print the time of a step for each size, and the exponent."""
     times = []
     for size in sizes:
-        times.append(seconds_per_step(make(size)))
+        times.append(time_of(make(size)))
         print(f"{name}: {size:>9,}   {1e3 * times[-1]:9.3f} ms per step", flush=True)
     if len(sizes) > 1:
         slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
         print(f"{name}: time grows with the size to the power of {slope:.2f}", flush=True)
 
 
-def train(
-    people: int, iterations: int, max_bias: float, seed: int, act_among: Sequence[int], episodes: int, save: str | None
-) -> None:
-    """Train by parts under a limit, and print how policy and rules do in the same fresh episodes."""
-    settings = {"copies": 64, "rollout": STEPS, "minibatch": 320, "epochs": 4, "hidden": [16, 16], "gamma": 0.97}
-    steps = iterations * 64 * STEPS
-    begun = time.perf_counter()
+def compare(world: World, policies: Sequence[Evaluable], episodes: int, max_bias: float, names: Sequence[str]) -> None:
+    """Print how policies do in the same fresh episodes."""
+    for who, name in zip(policies, names, strict=True):
+        begun = time.perf_counter()
+        result = who.evaluate(episodes, seed=1, env=world, max_bias=max_bias, progress=None)
+        reward, bias, limit = result.reward, result.worst.bias, result.limit
+        assert limit is not None
+        print(
+            f"  {name:24} reward {reward.mean:.4f} ({reward.low:.4f} .. {reward.high:.4f})  debiased bias "
+            f"{bias.debiased:.4f}  {limit.verdict}  {episodes} episodes, {time.perf_counter() - begun:.0f} s",
+            flush=True,
+        )
+
+
+def learned(what: str, world: World, iterations: int, copies: int, **settings: Any) -> Agent:
+    """Train by parts, and print how long it took, the choice of the policy included."""
+    steps, begun = iterations * copies * STEPS, time.perf_counter()
     agent = elbert.train(
-        epidemic(people),
-        max_bias=max_bias,
+        world,
         policy="parts",
+        hidden=[16, 16],
         signals="auto",
         steps=steps,
-        seed=seed,
-        learning_rate=3e-3,
+        copies=copies,
+        rollout=STEPS,
         progress=None,
         **settings,
     )
-    print(f"train: {people:,} people, {steps:,} steps: {time.perf_counter() - begun:.0f} s", flush=True)
-    if save is not None:
-        agent.save(save)
-    for size in (people, *act_among):
-        world = epidemic(size, seed=1)  # another network, of which training saw nothing
-        rules = [get_rule(f"rule:infectious/{name}") for name in ("nobody", "degree", "exposed")]
-        for who in (*rules, agent):
-            result = who.evaluate(episodes, seed=1, env=world, max_bias=max_bias, progress=None)
-            reward, bias, limit = result.reward, result.worst.bias, result.limit
-            assert limit is not None
-            print(
-                f"{size:>9,} people {result.method:20} reward {reward.mean:.4f} ({reward.low:.4f} .. {reward.high:.4f})"
-                f"  debiased bias {bias.debiased:.4f}  {limit.verdict}",
-                flush=True,
-            )
+    print(f"{what}: {steps:,} steps in {time.perf_counter() - begun:.0f} s", flush=True)
+    return agent
+
+
+def vaccinate(given: argparse.Namespace) -> None:
+    """Train by parts under a limit among few people, then among many, and compare with rules."""
+    common = {"seed": given.seed, "max_bias": given.max_bias}
+    few = learned(
+        f"vaccinate: among {given.few:,} people",
+        epidemic(given.few),
+        given.few_iterations,
+        copies=64,
+        minibatch=320,
+        epochs=4,
+        gamma=0.6,
+        learning_rate=1e-2,
+        **common,
+    )
+    many = learned(
+        f"vaccinate: from there among {given.many:,}",
+        epidemic(given.many),
+        given.many_iterations,
+        start=few,
+        copies=given.many_copies,
+        minibatch=given.many_copies * STEPS // 4,
+        epochs=2,
+        gamma=0.4,
+        learning_rate=3e-3,
+        **common,
+    )
+    if given.save is not None:
+        many.save(given.save)
+    rules = [get_rule(f"rule:infectious/{name}") for name in ("nobody", "degree", "exposed")]
+    names = [*(rule.name for rule in rules), f"among {given.few:,}", f"then among {given.many:,}"]
+    for size in (given.many, *given.act_among):
+        print(f"vaccinate: in another network of {size:,} people", flush=True)
+        episodes = max(min(given.episodes, given.episodes * given.many // size), 4)
+        compare(epidemic(size, seed=1), (*rules, few, many), episodes, given.max_bias, names)
+
+
+def inspect(given: argparse.Namespace) -> None:
+    """The same in attention: among few sites, then among many, and compare with an untrained policy and a rule."""
+    common = {"seed": given.seed, "max_bias": given.inspect_bias, "initial_deviation": 0.5}
+    many = allocation(given.inspect_many)
+    untrained = learned("inspect: untrained", many, 1, copies=16, minibatch=80, epochs=1, learning_rate=1e-12, **common)
+    few = learned(
+        f"inspect: among {given.inspect_few:,} sites",
+        allocation(given.inspect_few),
+        200,
+        copies=64,
+        minibatch=320,
+        epochs=4,
+        gamma=0.5,
+        learning_rate=1e-2,
+        deviation_kept=0.2,
+        **common,
+    )
+    then = learned(
+        f"inspect: from there among {given.inspect_many:,}",
+        many,
+        30,
+        start=few,
+        copies=16,
+        minibatch=80,
+        epochs=2,
+        gamma=0.0,
+        learning_rate=2e-3,
+        **common,
+    )
+    policies = (untrained, get_rule("rule:attention/proportional"), few, then)
+    names = ("untrained", "proportional", f"among {given.inspect_few:,}", f"then among {given.inspect_many:,}")
+    compare(many, policies, 4 * given.episodes, given.inspect_bias, names)
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = ("epidemic", "attention", "train")
+    kinds = ("epidemic", "attention", "vaccinate", "inspect")
     parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
     parser.add_argument("--people", nargs="+", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--sites", nargs="+", type=int, default=[10, 100, 1_000, 10_000])
-    parser.add_argument("--train-people", type=int, default=500)
-    parser.add_argument("--act-among", nargs="*", type=int, default=[10_000, 100_000])
-    parser.add_argument("--episodes", type=int, default=64)
-    parser.add_argument("--iterations", type=int, default=200)
+    parser.add_argument("--few", type=int, default=200, help="people of the first training")
+    parser.add_argument("--many", type=int, default=10_000, help="people of the second one, which starts from it")
+    parser.add_argument("--many-copies", type=int, default=8)
+    parser.add_argument("--few-iterations", type=int, default=250)
+    parser.add_argument("--many-iterations", type=int, default=30)
+    parser.add_argument("--act-among", nargs="*", type=int, default=[100_000])
     parser.add_argument("--max-bias", type=float, default=0.02)
+    parser.add_argument("--inspect-few", type=int, default=20, help="sites of the first training")
+    parser.add_argument("--inspect-many", type=int, default=1_000, help="sites of the second one, which starts from it")
+    parser.add_argument("--inspect-bias", type=float, default=0.1)
+    parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--save", help="file for the trained agent")
+    parser.add_argument("--save", help="file for the agent trained among many")
     given = parser.parse_args()
     if "epidemic" in given.only:
-        time_steps("epidemic", epidemic, given.people)
+        time_steps("epidemic", seconds_per_step, epidemic, given.people)
+        time_steps("epidemic, learned from", seconds_per_learned_step, epidemic, given.people)
     if "attention" in given.only:
-        time_steps("attention", allocation, given.sites)
-    if "train" in given.only:
-        train(
-            given.train_people,
-            given.iterations,
-            given.max_bias,
-            given.seed,
-            given.act_among,
-            given.episodes,
-            given.save,
-        )
+        time_steps("attention", seconds_per_step, allocation, given.sites)
+        time_steps("attention, learned from", seconds_per_learned_step, allocation, given.sites)
+    if "vaccinate" in given.only:
+        vaccinate(given)
+    if "inspect" in given.only:
+        inspect(given)
 
 
 if __name__ == "__main__":
