@@ -161,7 +161,7 @@ def learned(what: str, world: World, iterations: int, copies: int, **settings: A
 
 def vaccinate(given: argparse.Namespace) -> None:
     """Train by parts under a limit among few people, then among many, and compare with rules."""
-    common = {"seed": given.seed, "max_bias": given.max_bias}
+    common = {"seed": given.seed, "max_bias": given.max_bias, "gae_lambda": 0.95}
     few = learned(
         f"vaccinate: among {given.few:,} people",
         epidemic(given.few),
