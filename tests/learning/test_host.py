@@ -77,7 +77,7 @@ def test_an_environment_that_reports_nothing_is_refused():
 def test_what_is_not_finite_stops_the_training_and_is_named():
     seen = []
     with pytest.raises(
-        DivergedError, match=r"Iteration 4 of 8: The reward is nan \(copy \d\).* The state before it is kept"
+        DivergedError, match=r"Iteration 4 of 16: The reward is nan \(copy \d\).* The state before it is kept"
     ):
         elbert.train(
             lambda: ProbeEnv(break_at=200),

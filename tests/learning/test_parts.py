@@ -287,6 +287,7 @@ def test_a_training_starts_from_the_weights_of_an_agent_of_other_parts(agent):
         elbert.train(large, start=agent, **how | {"hidden": [9, 9, 9]})
 
 
+@pytest.mark.slow
 def test_a_critic_of_other_groups_is_not_taken_over():
     """In attention every site is a group."""
     how = {"policy": "parts", "hidden": [4], "copies": 2, "rollout": 8, "minibatch": 8, "epochs": 1, "steps": 16}

@@ -19,6 +19,7 @@ from elbert.learning.traces import trace_agent
 from tests.envs.own import clinic
 from tests.learning.test_memory import SHORT, Cue
 from tests.learning.tiny import Probe, configured, trainer_of
+from tests.parameters import slow_after
 
 TINY: dict[str, Any] = {"policy": "gru", "copies": 4, "rollout": 20, "minibatch": 40, "epochs": 2, "hidden": [6]}
 TINY |= {"alpha": 1.0, "steps": 4 * 20 * 3}
@@ -69,7 +70,7 @@ def test_what_was_shown_once_is_remembered():
     assert elbert.train(Cue(horizon=8), seed=1, policy="gru", **SHORT).evaluate(256).reward.mean > 0.95
 
 
-@pytest.mark.parametrize("mode", [*AutoresetMode])
+@pytest.mark.parametrize("mode", slow_after(1, AutoresetMode))
 def test_memory_on_the_host_begins_again_with_each_episode(mode):
     vector = SyncVectorEnv([lambda: clinic(length=5), lambda: clinic(length=7)], autoreset_mode=mode)
     simulator = HostSimulator(vector, "clinic", vector)

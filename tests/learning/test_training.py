@@ -280,6 +280,7 @@ def test_no_setting_is_left_out_above():
             assert (method, name) in covered
 
 
+@pytest.mark.slow
 def test_steps_reach_the_divergence_asked_for():
     """With Adam's own steps these rates move the policy by about 0.00003 and 0.005 in the median update."""
     for rate in (2e-4, 3e-2):
