@@ -93,15 +93,17 @@ def row(env: str, goal: Goal, seeds: list[int], together: int, out: Path, again:
 def main() -> None:
     """Train, judge, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("env", nargs="*", default=tuple(GOALS), choices=tuple(GOALS))
+    parser.add_argument("env", nargs="*", help=", ".join(GOALS))
     parser.add_argument("--out", type=Path, default=Path("runs/goals"))
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--together", type=int, default=5)
     parser.add_argument("--again", type=int)
     given = parser.parse_args()
+    if unknown := set(given.env) - {*GOALS}:
+        parser.error(f"There are {', '.join(GOALS)}, not {', '.join(unknown)}.")
     seeds = list(range(given.first, given.first + given.seeds))
-    rows = [row(env, GOALS[env], seeds, given.together, given.out, given.again) for env in given.env]
+    rows = [row(env, GOALS[env], seeds, given.together, given.out, given.again) for env in given.env or GOALS]
     print(machine())
     print(Table(COLUMNS, tuple(rows)).to_markdown())
 

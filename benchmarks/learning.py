@@ -92,12 +92,14 @@ def row(env: str, seeds: range, out: Path) -> tuple[str, ...]:
 def main() -> None:
     """Train, evaluate, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("env", nargs="*", default=tuple(PLANS), choices=tuple(PLANS))
+    parser.add_argument("env", nargs="*", help=", ".join(PLANS))
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()
-    rows = [row(env, range(given.first, given.first + given.seeds), given.out) for env in given.env]
+    if unknown := set(given.env) - {*PLANS}:
+        parser.error(f"There are {', '.join(PLANS)}, not {', '.join(unknown)}.")
+    rows = [row(env, range(given.first, given.first + given.seeds), given.out) for env in given.env or PLANS]
     print(machine())
     print(Table(COLUMNS, tuple(rows)).to_markdown())
 
