@@ -97,6 +97,13 @@ def test_every_activation_and_layout(activation, normalise, runtime, tmp_path):
         assert agent.to_onnx(tmp_path / "policy.onnx").largest_difference < 1e-5
 
 
+def test_a_critic_of_the_state_is_no_part_of_the_model(runtime, tmp_path):
+    world = {"initial_rates": [3.0, 2.0], "horizon": 8}
+    agent = elbert.train("attention", world=world, critic_sees="state", memory=[], progress=None, **TINY)
+    assert agent.shape.state > 0
+    assert agent.to_onnx(tmp_path / "policy").largest_difference < 1e-5
+
+
 def test_every_activation_has_an_operator():
     assert onnx_model.OPERATORS.keys() == ACTIVATIONS.keys()
 

@@ -207,8 +207,9 @@ def _numbers(graph: Graph, agent: "Agent") -> str:
     """`Model.normalised` and the actor network. -> [batch, numbers]"""
     (weights, moments), x = agent.policy, graph.shaped("observation", (agent.shape.observation,))
     if agent.settings.normalise_observations:
-        x = graph.add("Sub", x, graph.constant(moments.mean, np.float32))
-        x = graph.add("Mul", x, graph.constant(moments.factors(), np.float32))
+        seen = slice(agent.shape.observation)  # what the critic sees of the state comes behind it
+        x = graph.add("Sub", x, graph.constant(moments.mean[seen], np.float32))
+        x = graph.add("Mul", x, graph.constant(moments.factors()[seen], np.float32))
         ends = (graph.constant(end, np.float32) for end in (-LARGEST_OBSERVATION, LARGEST_OBSERVATION))
         x = graph.add("Clip", x, *ends)
     actor = weights.actor
@@ -246,13 +247,14 @@ def _draw(graph: Graph, mean: str, d: Gaussian, deviation: FloatArray) -> None:
 
 def _compared(agent: "Agent", content: bytes, runtime: Any) -> tuple[float, int]:
     """The largest difference between model and policy, and how many actions differ within the tolerance."""
-    d, moments = agent.shape.actions, agent.policy.moments
-    rng, rows = np.random.default_rng(0), (OBSERVATIONS, agent.shape.observation)
+    d, size, moments = agent.shape.actions, agent.shape.observation, agent.policy.moments
+    rng, rows = np.random.default_rng(0), (OBSERVATIONS, size)
     far = np.where(np.arange(OBSERVATIONS)[:, None] % 10, 1.0, 30.0)  # a tenth lies where observations are clipped
-    around = np.asarray(moments.mean) + far * rng.standard_normal(rows) / np.asarray(moments.factors())
+    mean, factors = np.asarray(moments.mean)[:size], np.asarray(moments.factors())[:size]
+    around = mean + far * rng.standard_normal(rows) / factors
     observations, noise = around.astype(np.float32), np.asarray(d.noise(jax.random.key(0), (OBSERVATIONS,)))
     with jax.default_matmul_precision("highest"):  # accelerators would round
-        drawn, _ = jax.jit(act, static_argnums=0)(agent.model, agent.policy, observations, noise)
+        drawn, *_ = jax.jit(act, static_argnums=0)(agent.model, agent.policy, observations, noise)
         described = d.described(numbers_from(agent.model, agent.policy, observations))
     expected = [np.asarray(part, np.float64) for part in described]
     expected = [np.concatenate(expected, axis=1)] if isinstance(d, Categorical) else expected
