@@ -173,9 +173,11 @@ def test_the_command_starts_its_own_ray_and_prints_the_same(tmp_path):
     running = subprocess.Popen(
         [*command, "--ray", "local"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    time.sleep(6)
+    assert running.stderr is not None
+    said = running.stderr.readline()  # it has begun, and Ray is far from started
+    time.sleep(1)
     os.kill(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=60)
+    said += running.communicate(timeout=60)[1]
     assert running.returncode == 130, said
     assert "Traceback" not in said
 
