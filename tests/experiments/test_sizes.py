@@ -29,7 +29,8 @@ def test_rollouts_hold_whole_episodes_where_their_length_is_known():
 @pytest.mark.parametrize("horizon", [None, 1, 7, 20, 1000, 10**6])
 @pytest.mark.parametrize("steps", [1, 50, 5000, 10**6, 10**9])
 def test_every_training_has_sizes_that_work(steps, horizon):
-    for given in ({}, {"copies": 3}, {"rollout": 50}, {"copies": 1, "rollout": 1}):
+    every = ({}, {"copies": 3}, {"rollout": 50}, {"copies": 1, "rollout": 1}, {"minibatch": 700})
+    for given in (*every, {"minibatch": 700, "copies": 3}, {"minibatch": 700, "rollout": 50}):
         fitting = {**of(steps, horizon, **given), **given}
         batch = fitting["copies"] * fitting["rollout"]
         assert 1 <= fitting["minibatch"] <= batch

@@ -285,6 +285,9 @@ def test_a_training_starts_from_the_weights_of_an_agent_of_other_parts(agent):
     assert not np.allclose(still.action_probabilities(seen), fresh.action_probabilities(seen), atol=1e-5)
     with pytest.raises(InvalidInputError, match=r"its networks are others \(hidden\)"):
         elbert.train(large, start=agent, **how | {"hidden": [9, 9, 9]})
+    wrong: Any = "runs/agent"
+    with pytest.raises(InvalidInputError, match=r"start is 'runs/agent'\. Give an agent, as elbert\.train"):
+        elbert.train(large, start=wrong, **how)
 
 
 @pytest.mark.slow

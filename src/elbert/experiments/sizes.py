@@ -23,16 +23,19 @@ LEAST_AHEAD = 100  # ... but no fewer steps than this
 
 def sizes(names: Collection[str], given: Mapping[str, Any], steps: int, horizon: int | None) -> dict[str, Any]:
     """What fits, of `SIZES`, beside what is given of them. `horizon` None: not known."""
-    batch = _power_of_two(max(USUAL_BATCH * (steps / USUAL_STEPS) ** GROWTH, FEWEST_SAMPLES))
-    copies, rollout = (given.get(name) for name in ("copies", "rollout"))
+    copies, rollout, minibatch = (given.get(name) for name in ("copies", "rollout", "minibatch"))
+    least = minibatch or 1  # a rollout holds at least one minibatch
+    batch = _power_of_two(max(USUAL_BATCH * (steps / USUAL_STEPS) ** GROWTH, FEWEST_SAMPLES, least))
     if rollout is None:
         each = batch / copies if copies is not None else min(ROLLOUT, batch / COPIES)
         if horizon is not None and horizon <= (2 * each if copies is not None else batch / 4):
             rollout = horizon * max(1, round(each / horizon))
         else:
             rollout = max(1, round(batch / (copies or COPIES)))
+        if copies is not None:
+            rollout = max(rollout, math.ceil(least / copies))
     if copies is None:
-        copies = _power_of_two(max(batch / rollout, 1))
+        copies = max(_power_of_two(max(batch / rollout, 1)), math.ceil(least / rollout))
     samples = copies * rollout
     minibatch = min(samples, max(FEWEST_SAMPLES, _power_of_two(samples / GRADIENT_STEPS)))
     ahead = LEAST_AHEAD if horizon is None else max(LEAST_AHEAD, LOOKS_AHEAD * horizon)

@@ -106,6 +106,8 @@ def train_many(
     combination those of all seeds. The other arguments are those of `train`.
     """
     folder = None if out is None else as_path(out, "out")
+    if start is not None and not isinstance(start, Agent):
+        raise InvalidInputError(f"start is {start!r}. Give an agent, as elbert.train and elbert.load return it.")
     entry = find_world(env) if isinstance(env, str) else None
     env, name = (env, OWN) if entry is None else (entry.name, entry.name)
     try:

@@ -58,15 +58,15 @@ class CPO(Limited):
 
     name: ClassVar[str] = "cpo"
     takes_steps: ClassVar[bool] = True
-    ignores: ClassVar[tuple[str, ...]] = ("standardise", "standardise_over", "clip", "entropy_weight")
+    ignores: ClassVar[tuple[str, ...]] = ("standardise", "standardise_over", "clip", "entropy_weight", "divergence")
 
     region: Annotated[float, Setting("mean divergence that one step may have", low=0, open_low=True)] = 0.03
     damping: Annotated[float, Setting("what is added to the diagonal of the Fisher matrix", low=0)] = 0.1
 
     @classmethod
     def adapted(cls, settings: Settings) -> Settings:
-        """Its step knows no bonus for entropy."""
-        return replace(super().adapted(settings), entropy_weight=0.0)
+        """Its step knows no bonus for entropy, and `region` says how far it goes."""
+        return replace(super().adapted(settings), entropy_weight=0.0, divergence=0.0)
 
     def start(self, criteria: int, groups: int) -> CPOState:
         """No step taken."""
